@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import tool
-from cprof.tool import Problem, fast, reader
+from cprof.tool import Problem, collectives, explain, fast, moments, reader, span_batches
 
 EVENTS = [
     {"ph": "M", "name": "process_name", "pid": 1, "tid": 1, "ts": 0.0, "args": {"name": "日本 \"é\" \u2028 \\"}},
@@ -274,15 +274,19 @@ def test_from_a_pipe(tmp_path):
 
 @pytest.fixture
 def parser():
-    """msgspec, and what goes without it."""
+    """msgspec and numpy, and what goes without them."""
     pytest.importorskip("msgspec")
 
-    def without(monkeypatch):
-        monkeypatch.setitem(sys.modules, "msgspec", None)
+    def without(monkeypatch, *names):
+        for name in names:
+            monkeypatch.setitem(sys.modules, name, None)
         fast.sound_events.cache_clear()
-        assert fast.any_events() is None and fast.sound_events() is None
+        fast.fast_numpy.cache_clear()
+        assert fast.fast_numpy() is None
+        assert "msgspec" not in names or fast.any_events() is None and fast.sound_events() is None
     yield without
     fast.sound_events.cache_clear()
+    fast.fast_numpy.cache_clear()
 
 
 ODD = [{"ph": "X", "name": "no args", "cat": "cpu_op", "pid": 5000, "tid": 5000, "ts": 900.25, "dur": 1},
@@ -317,7 +321,7 @@ def sound(n):
 
 
 COMMANDS = [("top", "--from-trace"), ("top", "--by", "module"), ("top", "--by", "step"), ("top", "--by", "device"), ("top", "--group-by-stack-n", 3),
-            ("top", "--group-by-input-shape"), ("explain",), ("explain", "--json"), ("check",), ("memory",), ("stacks",), ("events",), ("compare",)]
+            ("top", "--group-by-input-shape"), ("explain",), ("explain", "--json"), ("explain", "--json", "rank1.json"), ("check",), ("memory",), ("stacks",), ("events",), ("compare",)]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(map(str, one)) for one in COMMANDS])
@@ -327,14 +331,32 @@ def test_any_parser_gives_the_same_answer(command, odd, parser, tmp_path, monkey
     events = list(sound(40))
     for n, event in enumerate(ODD if odd else ()):
         events.insert(37 * (n + 1), event)
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps({"schemaVersion": 1, "profile_memory": 1, "traceEvents": events}, ensure_ascii=False))
+    monkeypatch.chdir(tmp_path)
+    for rank, path in enumerate(("rank1.json", "t.json")):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"schemaVersion": 1, "profile_memory": 1, "distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}, file, ensure_ascii=False)
     monkeypatch.setattr(reader, "CHUNK", 1000)
+    monkeypatch.setattr(span_batches, "WORTH", 1)
     args = [*command, path, *([path] if command == ("compare",) else ["-o", "-"] if command == ("stacks",) else [])]
     first = tool.cprof(*args)
-    parser(monkeypatch)
+    parser(monkeypatch, "numpy")
     second = tool.cprof(*args)
-    assert first == second and first.rc in (0, 1) and first.out
+    parser(monkeypatch, "msgspec")
+    third = tool.cprof(*args)
+    assert first == second == third and first.rc in (0, 1) and first.out
+
+
+def test_explain_reads_each_trace_of_several_ranks_once(parser, tmp_path, monkeypatch):
+    """Events that all is known of are not made into dictionaries for what compares ranks."""
+    events = [event for event in sound(40) if "text" not in event["args" if "args" in event else "ph"]]  # a text in which a block ends is read twice
+    paths = [str(tool.write(tmp_path / f"rank{rank}.json", events, distributedInfo={"rank": rank, "world_size": 2})) for rank in range(2)]
+    monkeypatch.setattr(reader, "CHUNK", 1000)
+    opened, whole, any_events = [], [], fast.any_events
+    monkeypatch.setattr(moments, "open_trace", lambda path, *args: opened.append(path) or reader.open_trace(path, *args))
+    monkeypatch.setattr(collectives, "open_trace", lambda path, *args, **more: opened.append(path) or reader.open_trace(path, *args, **more))
+    monkeypatch.setattr(reader, "any_events", lambda: lambda text: whole.append(text) or any_events()(text))
+    assert explain.explained(paths).ranks is not None
+    assert opened == paths and not whole
 
 
 def test_the_parser_is_used(parser, tmp_path, monkeypatch):

@@ -11,11 +11,14 @@ import os
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from cprof.tool import Problem, printable
+from cprof.tool.fast import fast_numpy
 from cprof.tool.rates import Rates, lines_of, rates_of
 from cprof.tool.reader import open_trace
+from cprof.tool.span_batches import Batch
 from cprof.tool.span_roots import walk_all
 from cprof.tool.span_stacks import StackFinder, python_frames
-from cprof.tool.spans import Kind, Spans, Wanted, read_spans
+from cprof.tool.span_reader import Wanted, read_spans
+from cprof.tool.spans import Kind, Spans
 from cprof.tool.top_file import Table, load as load_table
 
 SORT_KEYS = ("cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total",
@@ -64,6 +67,25 @@ def _sums_of(node: Any, duration: int, is_async: bool) -> Tuple[int, ...]:
         return (duration, 0, 0, 0, node.memory, 0, node.device_memory, 0)
     return (duration, duration - node.child_time, node.own_device + node.child_device, node.own_device, node.memory,
             node.memory - node.child_memory, node.device_memory, node.device_memory - node.child_device_memory)
+
+
+def _sums_of_batch(batch: Batch, shown: Any) -> Iterator[Tuple[int, List[int], Tuple[int, int]]]:
+    """Of each kind of the spans that are shown: its number, how many there are with what they add to the sums of its row, and start
+    and -end of the first one."""
+    numpy = fast_numpy()
+    kinds, at, counts = numpy.unique(batch.kind[shown], return_index=True, return_inverse=True)
+    own = ~batch.is_async
+    values = (numpy.ones(len(own), "q"), batch.end - batch.start, batch.self_time * own, (batch.own_device + batch.child_device) * own,
+              batch.own_device * own, batch.memory, (batch.memory - batch.child_memory) * own, batch.device_memory,
+              (batch.device_memory - batch.child_device_memory) * own)
+    sums = []
+    for one in values:
+        total = numpy.zeros(len(kinds), "q")
+        numpy.add.at(total, counts, one[shown])
+        sums.append(total.tolist())
+    starts, ends = (one[shown][at].tolist() for one in (batch.start, batch.end))
+    for n, kind in enumerate(kinds.tolist()):
+        yield kind, [total[n] for total in sums], (starts[n], -ends[n])
 
 
 class Averages:
@@ -168,7 +190,23 @@ class Averages:
         is_async = [kind.is_async for kind in spans.kinds]
         tells_all = "cprof" in spans.metadata  # what runs inside a counted operator is part of it
         finder = StackFinder(spans, len(_SUMS) + 1, self._group_of) if self.stack_depth else None
-        for place, row, node in walk_all(spans, finder is not None):
+
+        def take(row: Any, batch: Batch) -> None:
+            shown = numpy.array([not one for one in without])[batch.kind]
+            for number, sums, first in _sums_of_batch(batch, shown):
+                average = numbered[number]
+                if average is None:
+                    average = numbered[number] = self._row(spans, number)
+                average.count += sums[0]
+                for name, value in zip(_SUMS, sums[1:]):
+                    setattr(average, name, getattr(average, name) + value)
+                average.first = min(average.first, first)
+            if row.shaped and not tells_all:
+                for index, number in zip(batch.index[shown].tolist(), batch.kind[shown].tolist()):
+                    numbered[number].flops += row.flops_of(index)  # type: ignore[union-attr]
+
+        numpy = fast_numpy()
+        for place, row, node in walk_all(spans, finder is not None, take=take if finder is None else None):
             if without[node.kind]:
                 continue
             start = row.start[node.index]

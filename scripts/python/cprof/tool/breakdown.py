@@ -10,13 +10,16 @@ from cprof._untrusted import read_text
 from cprof.tool import Problem, note, printable
 from cprof.tool.averages import NO_STACKS, format_share, format_time
 from cprof.tool.categories import runs_on_device
-from cprof.tool.moments import line_of
+from cprof.tool.fast import fast_numpy
 from cprof.tool.reader import open_trace
+from cprof.tool.span_batches import Batch
 from cprof.tool.span_roots import walk_all
 from cprof.tool.span_stacks import StackFinder
 from cprof.tool.span_tree import Node
-from cprof.tool.spans import Kind, Spans, Wanted, args_of, module_of, read_spans, step_number
+from cprof.tool.span_reader import Wanted, read_spans
+from cprof.tool.spans import Kind, Spans, args_of, module_of, step_number
 from cprof.tool.steps import STEPS
+from cprof.tool.thread_states import line_of
 from cprof.tool.top_table import bar, fitted
 
 BY = ("step", "module", "line", "kernel", "device", "category")
@@ -66,7 +69,7 @@ def breakdown(by: str, paths: List[str]) -> Result:
             _add(by, spans, sums)
         outside -= _in_operators(spans) if by == "category" else 0
     outside += sums[RANGES].cpu if by == "category" and RANGES in sums else 0
-    order = _step_number if by == "step" else lambda item: (-item[1].device, -item[1].cpu)
+    order = _step_number if by == "step" else lambda item: (-item[1].device, -item[1].cpu, item[0])
     rows: List[List[Any]] = []
     for name, found in sorted(sums.items(), key=order):
         rows.append([name, found.cpu / 1000, found.device / 1000, found.count] + ([found.wall / 1000] if by == "step" else []))
@@ -109,7 +112,26 @@ def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
         return
     starts = [step[0] for step in spans.steps]
     attributed = 0
-    for _, row, node in walk_all(spans, by == "module", by == "step"):
+
+    def take(_: Any, batch: Batch) -> None:
+        nonlocal attributed
+        numpy = fast_numpy()
+        if by == "step":
+            begins, ends = (numpy.array([-1 << 62] + [step[n] for step in spans.steps]) for n in (0, 1))
+            groups = numpy.searchsorted(begins, batch.start, "right") - 1
+            groups[batch.start >= ends[groups]] = 0
+            names = [OUTSIDE] + [step[2] for step in spans.steps]
+        else:
+            groups, names = batch.kind, ["CPU" if by == "device" else kind.category for kind in spans.kinds]
+        for group in numpy.unique(groups).tolist():
+            own, found = groups == group, sums.setdefault(names[group], _Sum())
+            found.cpu += int(batch.self_time[own].sum())
+            found.count += int(own.sum())
+            if by == "step":
+                found.device += int(batch.own_device[own].sum())
+        attributed += int(batch.own_device.sum())
+
+    for _, row, node in walk_all(spans, by == "module", by == "step", take if by != "module" else None):
         start = row.start[node.index]
         found = sums.setdefault(_group(by, spans, starts, spans.kinds[node.kind], node, start), _Sum())
         found.cpu += node.end - start - node.child_time

@@ -22,6 +22,7 @@ from cprof.tool.given import add_traces, traces_of
 from cprof.tool.progress import Progress
 from cprof.tool.reader import Trace, open_trace
 from cprof.tool.screen import data, put
+from cprof.tool.span_reader import begins_and_ends
 from cprof.tool.spans import int_or_none, to_ns
 from cprof.tool.steps import FOREIGN_PIDS
 
@@ -98,17 +99,17 @@ def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
             kinds = sound_events() if refused < REFUSED_MOST else None
             events = kinds.events(text) if kinds and not has_long_numbers(text) else None
             refused = refused + 1 if events is None else 0
-            for event in events or ():
-                kind = type(event)
-                if kind is kinds.span:
-                    relations.span(event)
-                elif kind is kinds.start or kind is kinds.end:
-                    pairs.sound_arrow(event, kind is kinds.start)
-                elif kind is kinds.metadata and event.name == "thread_name":
+            if not kinds or events is None:
+                return False
+            relations.spans([event for event in events if type(event) is kinds.span])
+            for kind in (kinds.start, kinds.end):
+                pairs.sound_arrows([event for event in events if type(event) is kind], kind is kinds.start)
+            for event in events:
+                if type(event) is kinds.metadata and event.name == "thread_name":
                     relations.name_thread(event.pid, event.tid)
-            count += len(events or ())
+            count += len(events)
             columns.trim()
-            return events is not None
+            return True
 
         refused = 0
         trace.take_text = None if trace.is_merged else take
@@ -278,16 +279,24 @@ class _Pairs:
         self._keep(str(event.get("cat")), number, start, {"s": 0, "f": 2}.get(ph))
 
     def _keep(self, category: str, number: int, time: int, column: Optional[int]) -> None:
-        arrows = self._arrows.get(category)
-        if arrows is None:
-            arrows = self._arrows[category] = tuple(self._columns.new("q") for _ in range(4))
+        arrows = self._arrows_of(category)
         if column is not None:
             arrows[column].append(number)
             arrows[column + 1].append(time)
 
-    def sound_arrow(self, event: Any, begins: bool) -> None:
-        """One of fast.py's."""
-        self._keep(event.cat, event.id, to_ns(event.ts) or 0, 0 if begins else 2)
+    def _arrows_of(self, category: str) -> Any:
+        arrows = self._arrows.get(category)
+        if arrows is None:
+            arrows = self._arrows[category] = tuple(self._columns.new("q") for _ in range(4))
+        return arrows
+
+    def sound_arrows(self, found: List[Any], begins: bool) -> None:
+        """Ones of fast.py's."""
+        for category in dict.fromkeys([one.cat for one in found]):
+            own = [one for one in found if one.cat == category]
+            arrows = self._arrows_of(category)[0 if begins else 2:]
+            arrows[0].extend([one.id for one in own])
+            arrows[1].extend(begins_and_ends([one.ts for one in own], [])[0])
 
     def end(self, progress: Optional[Progress] = None) -> None:
         """What has no partner. The columns are finished."""

@@ -4,12 +4,14 @@
 What is kept of an event are a few numbers in columns (columns.py).
 """
 
+import itertools
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from cprof.tool.columns import Columns, forget
 from cprof.tool.fast import as_event
 from cprof.tool.progress import Progress
 from cprof.tool.categories import CALLS, WORK, runs_on_device
+from cprof.tool.span_reader import begins_and_ends
 from cprof.tool.spans import AT_A_TIME, args_of, in_order, in_time, int_or_none, text_of, to_ns
 from cprof.tool.steps import ROW
 
@@ -96,7 +98,7 @@ class Relations:
         self._names: Dict[str, int] = {}
         self._rows: Dict[Any, _Row] = {}
         self._plain: Dict[str, int] = {}                   # names that tell all of a span of fast.py's: their numbers
-        self._appends: Dict[Any, Any] = {}                 # what appends to the rows of such
+        self._threads: Dict[Any, _Row] = {}                # rows of such, by numbers
         self._calls: List[Any] = [columns.new(typecode) for typecode in "qqi"]  # correlation, start, name
         self._work: List[Any] = [columns.new(typecode) for typecode in "qqi"]   # likewise
         self._records: Dict[int, int] = {}                 # recordings of events: by correlation and External id
@@ -113,25 +115,36 @@ class Relations:
         """The thread has a name."""
         self._named.add((text_of(pid), text_of(tid)))
 
-    def span(self, event: Any) -> None:
-        """One of fast.py's, in a trace of one rank."""
-        name, start, duration = event.name, event.ts, event.dur
-        number = self._plain.get(name)
-        if event.cat in _MORE or number is None:
-            if event.cat in _MORE or name == COMMUNICATION_NAME or name.startswith("ProfilerStep") or EVALUATE in name:
-                self.event(as_event(event))
-                return
-            number = self._plain[name] = self._number(name)
-        append = self._appends.get((event.pid, event.tid))
-        if append is None:
-            row = self._row(text_of(event.pid), text_of(event.tid))
-            append = self._appends[event.pid, event.tid] = row.start.append, row.end.append, row.name.append
-        whole, whole_duration = int(start), int(duration)
-        begin = whole * 1000 + round((start - whole) * 1000)  # to_ns()
-        append[0](begin)
-        append[1](begin + whole_duration * 1000 + round((duration - whole_duration) * 1000))
-        append[2](number)
-        self._fractions |= type(start) is float
+    def spans(self, found: List[Any]) -> None:
+        """Ones of fast.py's, in a trace of one rank."""
+        names = [self._plain.get(one.name, -1) if one.cat not in _MORE else -1 for one in found]
+        for at in [at for at, number in enumerate(names) if number < 0]:
+            one = found[at]
+            names[at] = self._number(one.name)
+            if one.cat in _MORE or one.name == COMMUNICATION_NAME or one.name.startswith("ProfilerStep") or EVALUATE in one.name:
+                event = as_event(one)
+                self._more(event, 0)
+                if one.cat in _MORE and self._is_devices(one.cat, event):
+                    self._row(text_of(one.pid), text_of(one.tid)).device = True
+            else:
+                self._plain[one.name] = names[at]
+        self._plain_spans(found, names)
+
+    def _plain_spans(self, found: List[Any], names: List[int]) -> None:
+        """The spans' names and times."""
+        if not found:
+            return
+        times = [one.ts for one in found]
+        begins, ends = begins_and_ends(times, [one.dur for one in found])
+        self._fractions |= float in map(type, times)
+        rows: List[Any] = [self._threads.get((one.pid, one.tid)) for one in found]
+        for at in [at for at, row in enumerate(rows) if row is None]:
+            one = found[at]
+            rows[at] = self._threads[one.pid, one.tid] = self._row(text_of(one.pid), text_of(one.tid))
+        for row in dict.fromkeys(rows):
+            own = [one is row for one in rows]
+            for column, values in ((row.start, begins), (row.end, ends), (row.name, names)):
+                column.extend(values if all(own) else itertools.compress(values, own))
 
     def _row(self, pid: str, tid: str) -> _Row:
         row = self._rows.get((pid, tid))
@@ -148,9 +161,14 @@ class Relations:
         if ph != "X":
             return
         start, duration = to_ns(event["ts"]) or 0, to_ns(event["dur"]) or 0
-        name, category, args = event["name"], event.get("cat"), args_of(event)
         self._fractions |= type(event["ts"]) is float
-        self._keep(event, name, category, start, start + duration)
+        self._keep(event, event["name"], event.get("cat"), start, start + duration)
+        self._more(event, part)
+
+    def _more(self, event: Dict[str, Any], part: int) -> None:
+        """What a span tells beyond its name and times."""
+        start, duration = to_ns(event["ts"]) or 0, to_ns(event["dur"]) or 0
+        name, category, args = event["name"], event.get("cat"), args_of(event)
         if category in CALLS:
             self._call(name, args, start, part)
         elif category in WORK:
@@ -198,9 +216,14 @@ class Relations:
     def _number(self, name: str) -> int:
         return self._names.setdefault(name, len(self._names))
 
+    @staticmethod
+    def _is_devices(category: Any, event: Dict[str, Any]) -> bool:
+        """Whether the row of such an event is a device's."""
+        return category == "cuda_sync" or runs_on_device(category, args_of(event))
+
     def _keep(self, event: Dict[str, Any], name: str, category: Any, start: int, end: int) -> None:
         row = self._row(text_of(event.get("pid")), text_of(event.get("tid")))
-        row.device |= runs_on_device(category, args_of(event)) or category == "cuda_sync"
+        row.device |= self._is_devices(category, event)
         row.start.append(start)
         row.end.append(end)
         row.name.append(self._number(name))

@@ -114,6 +114,11 @@ class Times:
         if event.get("ph") == "X" and "dur" in event and "ts" in event:
             self._look(event)
 
+    @staticmethod
+    def watches(name: str, category: Any) -> bool:
+        """Whether see() takes note of such events."""
+        return kind_of(name, category) is not None or name.startswith(("ProfilerStep", RANGE_NAME))
+
     def finish(self, trace: Trace) -> "Times":
         """Behind the events."""
         self.rank = rank_of(trace.of_one_rank().metadata, self.path, self._order)

@@ -29,11 +29,14 @@ from cprof.tool.averages import format_memory
 from cprof.tool.categories import CALLS
 from cprof.tool.collectives import kind_of
 from cprof.tool.columns import forget
+from cprof.tool.fast import fast_numpy
 from cprof.tool.given import row_limit, traces_of
 from cprof.tool.reader import open_trace
 from cprof.tool.screen import data, put
+from cprof.tool.span_batches import Batch
 from cprof.tool.span_roots import walk_all
-from cprof.tool.spans import AT_A_TIME, Kind, Spans, Wanted, read_spans
+from cprof.tool.span_reader import Wanted, read_spans
+from cprof.tool.spans import AT_A_TIME, Kind, Spans
 from cprof.tool.steps import STEPS
 
 HELP = "what got faster or slower between two traces or runs, per step"
@@ -101,7 +104,21 @@ class Side:
             at = bisect.bisect_right(starts, time) - 1
             return first + at if at >= 0 and (time < ends[at] or not until) else -1
 
-        for n, (_, row, node) in enumerate(walk_all(spans, by_step=True)):
+        def take(_: Any, batch: Batch) -> None:
+            nonlocal low, high
+            low, high = min([low, *batch.start[:1].tolist()]), max([high, *batch.end.tolist()])
+            numpy = fast_numpy()
+            begins, last = numpy.array([-1 << 62] + starts), numpy.array([-1 << 62] + ends)
+            steps = numpy.searchsorted(begins, batch.start, "right") - 1
+            steps[batch.start >= last[steps]] = 0
+            cells, inverse, counts = numpy.unique(batch.kind * len(begins) + steps, return_inverse=True, return_counts=True)
+            times = numpy.zeros(len(cells), "q")
+            numpy.add.at(times, inverse, numpy.where(batch.is_async, batch.end - batch.start, batch.self_time))
+            for cell, count, time in zip(cells.tolist(), counts.tolist(), times.tolist()):
+                kind, step = divmod(cell, len(begins))
+                self._count(keys[kind], first + step - 1 if step else -1, time, count)
+
+        for _, row, node in walk_all(spans, by_step=True, take=take):
             start, kind = row.start[node.index], spans.kinds[node.kind]
             low, high = min(low, start), max(high, node.end)
             time = node.end - start - (0 if kind.is_async else node.child_time)
@@ -113,10 +130,10 @@ class Side:
         self.whole += max(0, high - low)
         self._add_memory(spans, first, starts, ends)
 
-    def _count(self, key: Key, step: int, time: int) -> None:
+    def _count(self, key: Key, step: int, time: int, calls: int = 1) -> None:
         cells = self.cells.setdefault(key, {})
         cells[step] = cells.get(step, 0) + time
-        self.calls[key] = self.calls.get(key, 0) + (step >= 0)
+        self.calls[key] = self.calls.get(key, 0) + calls * (step >= 0)
 
     def _add_memory(self, spans: Spans, first: int, starts: List[int], ends: List[int]) -> None:
         """The most that was in use in each step, and how much more is at its end than at its begin. Bytes."""
@@ -218,7 +235,7 @@ class Comparison:
         lengths = [[side.whole] if self.whole else side.steps for side in self.sides]
         self.step, self.counts = change_of(*lengths), [len(one) for one in lengths]
         rows = [self._row(key) for key in dict.fromkeys(key for side in self.sides for key in side.cells)]
-        self.rows = sorted((row for row in rows if row.change.counts), key=lambda row: (-abs(row.change.difference), row.name))
+        self.rows = sorted((row for row in rows if row.change.counts), key=lambda row: (-abs(row.change.difference), row.name, row.kind))
         self.within_noise = len(rows) - len(self.rows)
 
     def _row(self, key: Key) -> Row:

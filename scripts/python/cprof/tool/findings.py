@@ -12,7 +12,8 @@ from typing import Any, Callable, Counter, Dict, Iterable, List, NamedTuple, Opt
 from cprof.tool import machine
 from cprof.tool.averages import format_memory
 from cprof.tool.machine_use import process_of
-from cprof.tool.moments import BUSY, CPU, IDLE, Cause, Trace, Window
+from cprof.tool.moments import BUSY, CPU, IDLE, Trace, Window
+from cprof.tool.thread_states import Cause
 
 # A part of the step that is worth a finding. XProf reports input above 10 % and idleness above 10 % (OpenXLA, "Overview page"), barriers from 10 %.
 SHARE = 0.10

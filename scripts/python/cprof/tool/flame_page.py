@@ -5,7 +5,7 @@ as the page, and a search says how much of the time its frames have. What has no
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from cprof.tool.averages import format_time
-from cprof.tool.moments import is_own_frame
+from cprof.tool.thread_states import is_own_frame
 from cprof.tool.page import Html, as_data, cut, document, key, tag
 from cprof.tool.span_stacks import is_python_frame
 

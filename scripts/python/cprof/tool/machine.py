@@ -5,7 +5,7 @@ import collections
 from typing import Any, Dict, List, Tuple
 
 from cprof.tool.machine_use import Process, Rated, limits_of, process_of
-from cprof.tool.moments import Cause
+from cprof.tool.thread_states import Cause
 
 # An operator is slow where it computes at less than a fifth of the best rate that the trace has: GPT-3's training as a whole reached 21 % of its
 # devices' peak (Chowdhery et al., "PaLM", table 3).

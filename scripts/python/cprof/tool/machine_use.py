@@ -5,6 +5,7 @@ import bisect
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.columns import Columns
+from cprof.tool.fast import as_event
 from cprof.tool.spans import AT_A_TIME, FRAME, in_order, int_or_none, text_of, to_ns
 
 MOST = 1 << 50   # FLOPs, bytes and nanoseconds above are none
@@ -119,16 +120,29 @@ class Use:
             self._again_end.append(start + time)
             self._trim()
 
+    def operator(self, one: Any) -> None:
+        """One of fast.py's spans that tells FLOPs, or runs again."""
+        if one.cat == "cpu_op":
+            if one.args.recompute:
+                self._repeated(as_event(one))
+            else:
+                self._add_operator(one.name, one.ts, one.dur, one.args.flops, one.args.bytes, one.args.external, one.args.stack, one.sf)
+
     def _operator(self, event: Dict[str, Any], args: Dict[str, Any]) -> None:
-        values = [to_ns(event.get("ts")), to_ns(event.get("dur"))] + [int_or_none(args.get(name)) for name in ("flops", "bytes", "External id")]
-        start, time, flops, size, external = values
+        self._add_operator(text_of(event.get("name")), event.get("ts"), event.get("dur"), *(args.get(name) for name in (
+            "flops", "bytes", "External id", "Call stack")), event.get("sf"))
+
+    def _add_operator(self, name: str, begun: Any, lasted: Any, flops: Any, size: Any, external: Any, text: Any, frame: Any) -> None:
+        start, time, flops, size = to_ns(begun), to_ns(lasted), int_or_none(flops), int_or_none(size)
         if start is None or time is None or not flops or not size or not (0 < time < MOST and 0 < flops < MOST and 0 < size < MOST):
             return
-        text, frame = args.get("Call stack"), event.get("sf")
         stack = text if type(text) is str else f"{FRAME}{frame}" if type(frame) in (int, str) else ""
-        for column, value in zip((self._start, self._time, self._flops, self._bytes, self._external, self._kind), (
-                start, time, flops, size, external or 0, self._kinds.setdefault((text_of(event.get("name")), stack), len(self._kinds)))):
-            column.append(value)
+        self._start.append(start)
+        self._time.append(time)
+        self._flops.append(flops)
+        self._bytes.append(size)
+        self._external.append(int_or_none(external) or 0)
+        self._kind.append(self._kinds.setdefault((name, stack), len(self._kinds)))
         self._trim()
 
     def _kernel(self, event: Dict[str, Any], args: Dict[str, Any]) -> None:

@@ -24,7 +24,8 @@ from cprof.tool.memory_holders import DIFFERENCES_LEAST, Account, Held
 from cprof.tool.memory_use import CATEGORIES, Timeline, timelines
 from cprof.tool.reader import open_trace
 from cprof.tool.screen import data, put
-from cprof.tool.spans import Spans, Wanted, module_of, read_spans, step_number
+from cprof.tool.span_reader import Wanted, read_spans
+from cprof.tool.spans import Spans, module_of, step_number
 
 HELP = "who holds tensor memory at the peak and at the end, and what grows from step to step"
 

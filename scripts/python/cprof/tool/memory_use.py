@@ -7,11 +7,10 @@ The rule for the categories is in the help of the command (memory_timeline.py).
 import bisect
 import itertools
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.columns import Columns, forget
-from cprof.tool.span_tree import surroundings
-from cprof.tool.spans import AT_A_TIME, Kind, Spans, in_order
+from cprof.tool.spans import AT_A_TIME, LIMIT, Kind, Spans, in_order, in_time
 
 # In the order of torch/profiler/_memory_profiler.py, _CATEGORY_TO_INDEX; "unknown" is None there, and "kept" is not there.
 CATEGORIES = ("parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown", "kept")
@@ -55,18 +54,10 @@ class Allocation(NamedTuple):
     owner: Owner
 
 
-class Place(NamedTuple):
-    """Where in the program memory was taken or given back."""
-    owner: Owner
-    operator: Any          # outermost operator, as a number
-    backward: bool
-    optimizer: Any         # likewise
-    loader: bool
-
-
 NOTHING, BEFORE = -1, -2  # in place of the event that took what is given back: nothing is, or what was there before
 _BACKWARD, _LOADER = 1, 2
-NOWHERE = Place(Owner("(no operator)", Holder("(no operator)")), None, False, None, False)
+_NOWHERE = Owner("(no operator)", Holder("(no operator)"))
+PLACES_MOST = 1 << 16  # ways into a place that are remembered
 
 
 class Timeline:
@@ -81,21 +72,21 @@ class Timeline:
     def allocations(self) -> Iterator[Allocation]:
         """In order of time."""
         events = self._events
-        for i in events.of(self._number):
-            if events.ends[i] == BEFORE:
-                yield Allocation(None, events.time[i], -events.size(i), UNKNOWN, BEFORE_TRACE)
-            elif events.size(i) > 0:
-                end = events.ended_by[i]
-                yield Allocation(events.time[i], events.time[end] if end >= 0 else None, events.size(i), events.category[i],
-                                 events.owners[events.owner[i]])
+        time, ends, ended_by, category, owner, owners = events.time, events.ends, events.ended_by, events.category, events.owner, events.owners
+        for i, size in events.of(self._number):
+            if ends[i] == BEFORE:
+                yield Allocation(None, time[i], -size, UNKNOWN, BEFORE_TRACE)
+            elif size > 0:
+                end = ended_by[i]
+                yield Allocation(time[i], time[end] if end >= 0 else None, size, category[i], owners[owner[i]])
 
     def actions(self) -> Iterator[Tuple[int, int, int, int]]:
         """(time, action, bytes, category) in order of time; what was there before has the time -1."""
         events = self._events
         if self.before:
             yield -1, PREEXISTING, self.before, UNKNOWN
-        for i in events.of(self._number):
-            size, ended = events.size(i), events.ends[i]
+        for i, size in events.of(self._number):
+            ended = events.ends[i]
             if ended >= 0:
                 yield events.time[i], DESTROY, -events.size(ended), events.category[ended]
             elif ended == BEFORE:
@@ -127,10 +118,10 @@ class _Events:
     def __init__(self, spans: Spans) -> None:
         self.time = spans.memory_time
         self.device, self.address, self.total = spans.memory_more[1:]
-        self._bytes = spans.memory_bytes, spans.memory_device
+        self.sizes = spans.memory_bytes, spans.memory_device
         self._columns = columns = Columns()
-        self.owners: List[Owner] = [NOWHERE.owner]
-        self._numbers = {NOWHERE.owner: 0}
+        self.owners: List[Owner] = [_NOWHERE]
+        self._numbers = {_NOWHERE: 0}
         fresh = [columns.new(typecode) for typecode in "iqqbiib"]
         for at in range(0, len(self.time), AT_A_TIME):
             n = min(AT_A_TIME, len(self.time) - at)
@@ -145,45 +136,61 @@ class _Events:
 
     def size(self, i: int) -> int:
         """Bytes taken, or given back."""
-        return self._bytes[0][i] + self._bytes[1][i]
+        return self.sizes[0][i] + self.sizes[1][i]
 
-    def of(self, device: int) -> Iterator[int]:
-        """Those of a device."""
+    def of(self, device: int) -> Iterator[Tuple[int, int]]:
+        """Those of a device, and their sizes."""
         for at in range(0, len(self.time), AT_A_TIME):
-            for i, of in enumerate(self.device[at:at + AT_A_TIME], at):
+            part = slice(at, at + AT_A_TIME)
+            for i, (of, size, other) in enumerate(zip(self.device[part], self.sizes[0][part], self.sizes[1][part]), at):
                 if of == device:
-                    yield i
+                    yield i, size + other
             forget()
 
-    def place(self, i: int) -> Place:
-        """Where it happened."""
-        flags = self._flags[i]
-        return Place(self.owners[self.owner[i]], _or_none(self._operator[i]), bool(flags & _BACKWARD), _or_none(self._optimizer[i]),
-                     bool(flags & _LOADER))
+    def categorise(self, i: int, given: int, same_step: bool) -> None:
+        """What memory is for that is given back there, or never (-1). same_step: whether in the same step; of memory that is not given back,
+        whether it was taken in the last one; without steps all is in one."""
+        self.category[i] = self._category(i, given, same_step)
+
+    def _category(self, i: int, given: int, same_step: bool) -> int:
+        operator, optimizer, flags = self._operator[i], self._optimizer[i], self._flags[i]
+        if flags & _LOADER:
+            return INPUT
+        if given >= 0 and operator >= 0 and operator == self._operator[given]:
+            return TEMPORARY
+        if optimizer >= 0:
+            return TEMPORARY if given >= 0 and self._optimizer[given] == optimizer else OPTIMIZER_STATE
+        backward = given >= 0 and self._flags[given] & _BACKWARD
+        if flags & _BACKWARD:
+            return AUTOGRAD_DETAIL if backward else GRADIENT
+        if operator < 0:
+            return UNKNOWN
+        if given < 0:
+            return UNKNOWN if same_step else KEPT
+        return ACTIVATION if backward else TEMPORARY if same_step else KEPT
 
     def _find_places(self, spans: Spans) -> None:
         threads, places = spans.memory_more[0], _Places(spans)
         for thread, indices in itertools.groupby(in_order(len(threads), threads.__getitem__, spans.progress), threads.__getitem__):
-            place = spans.memory_threads[thread]
-            row = spans.rows.get(place)
+            row = spans.rows.get(spans.memory_threads[thread])
             if row is None:
                 continue
             here, there = itertools.tee(indices)
-            for n, (i, opened) in enumerate(zip(here, surroundings(spans, row, (self.time[at] for at in there)))):
-                found = places.of(thread << 40, row, opened)
-                number = self._numbers.setdefault(found.owner, len(self.owners))
-                if number == len(self.owners):
-                    self.owners.append(found.owner)
-                self.owner[i] = number
-                self._operator[i] = -1 if found.operator is None else found.operator
-                self._optimizer[i] = -1 if found.optimizer is None else found.optimizer
-                self._flags[i] = _BACKWARD * found.backward + _LOADER * found.loader
+            first = thread << 40
+            for n, (i, (place, operator, optimizer)) in enumerate(zip(here, places.follow(row, (self.time[at] for at in there)))):
+                if place.owner_number < 0:
+                    owner = places.owner(place)
+                    place.owner_number = self._numbers.setdefault(owner, len(self.owners))
+                    if place.owner_number == len(self.owners):
+                        self.owners.append(owner)
+                self.owner[i] = place.owner_number
+                self._operator[i] = first + operator if operator >= 0 else -1
+                self._optimizer[i] = first + optimizer if optimizer >= 0 else -1
+                self._flags[i] = place.flags
                 if n % AT_A_TIME == 0:
                     forget()
-
-
-def _or_none(number: int) -> Optional[int]:
-    return None if number < 0 else number
+                    if spans.progress:
+                        spans.progress.add(AT_A_TIME)
 
 
 def _what(kind: Kind) -> str:
@@ -196,6 +203,27 @@ def _what(kind: Kind) -> str:
     return next((what for start, what in starts if kind.name.startswith(start)), "")
 
 
+class _Place:
+    """Where in the program a span is: what the spans around it tell."""
+
+    __slots__ = ("names", "shown", "module", "line", "function", "modules", "flags", "owner_number")
+
+    def __init__(self, names: Tuple[str, ...] = (), shown: Optional[str] = None, module: str = "", line: str = "", function: str = "",
+                 modules: Tuple[str, ...] = (), flags: int = 0) -> None:
+        self.names = names      # the innermost ones
+        self.shown = shown      # the outermost operator
+        self.module, self.line, self.function, self.modules, self.flags = module, line, function, modules, flags
+        self.owner_number = -1  # not known yet
+
+    @property
+    def key(self) -> Tuple[Any, ...]:
+        """What tells it from others."""
+        return self.names, self.shown, self.module, self.line, self.function, self.modules, self.flags
+
+
+_Open = Tuple[_Place, int, int]  # and the spans that are the outermost operator and the optimizer, or -1
+
+
 class _Places:
     """Where in the program spans are."""
 
@@ -203,39 +231,73 @@ class _Places:
         self._spans = spans
         self._lines: Dict[int, str] = {}  # by number of the stack
         self._kinds = [(_what(kind), kind.name, kind.group if type(kind.group) is str else "", kind.category == "cpu_op") for kind in spans.kinds]
+        self._top = _Place()
+        self._known: Dict[Tuple[Any, ...], _Place] = {self._top.key: self._top}
+        self._inner: Dict[Tuple[int, int, int], _Place] = {}  # by the place around it, kind and stack; _known keeps the places
 
-    def of(self, thread: int, row: Any, opened: Tuple[int, ...]) -> Place:
-        """In these spans of a thread, outermost first."""
-        names: List[str] = []
-        operator = optimizer = None
-        backward = loader = False
-        shown = module = line = function = ""
-        modules: List[str] = []
-        for index in opened:
-            what, name, group, is_operator = self._kinds[row.kind[index]]
-            module = group or module
-            if row.stack and row.stack[index] >= 0 and (not line or is_operator):
-                line = self._line(row.stack[index]) or line
-            if what == "step":
-                continue
-            if what == "function":
-                modules += [name[len(_MODULE):]] if name.startswith(_MODULE) else []
-                function = name if _is_own(name) else function
-                continue
-            if what == "optimizer":
-                optimizer = thread + index
-            elif what == "loader":
-                loader = True
-            elif what == "backward":
-                backward = True
-            elif operator is None and is_operator:
-                operator, shown = thread + index, name
-            names.append(name)
-        if not names:
-            return NOWHERE if not function else NOWHERE._replace(owner=Owner(NOWHERE.owner.chain, Holder(
-                NOWHERE.owner.holder.operator, ".".join(modules), function)))
-        holder = Holder(shown or names[-1], module or ".".join(modules), line or function)
-        return Place(Owner(" > ".join(reversed(names[-3:])), holder), operator, backward, optimizer, loader)
+    def follow(self, row: Any, times: Iterable[int]) -> Iterator[_Open]:
+        """Where a thread is at each of the times, which ascend."""
+        start, end = row.start, row.end
+        order = iter(in_time(start, end))
+        following = next(order, None)
+        begins = start[following] if following is not None else LIMIT
+        opened: List[int] = []
+        known: List[_Open] = []  # of the outermost ones of these
+        nothing = (self._top, -1, -1)
+        for time in times:
+            while begins <= time and following is not None:
+                while opened and end[opened[-1]] < end[following]:
+                    opened.pop()
+                opened.append(following)
+                del known[len(opened) - 1:]
+                following = next(order, None)
+                begins = start[following] if following is not None else LIMIT
+            while opened and end[opened[-1]] < time:
+                opened.pop()
+            del known[len(opened):]
+            for index in opened[len(known):]:
+                known.append(self._in(row, index, *(known[-1] if known else nothing)))
+            yield known[-1] if known else nothing
+
+    def _in(self, row: Any, index: int, around: _Place, operator: int, optimizer: int) -> _Open:
+        """Where a span is."""
+        kind, stack = row.kind[index], row.stack[index] if row.stack else -1
+        what, name, _, is_operator = self._kinds[kind]
+        place = self._inner.get((id(around), kind, stack))
+        if place is None:
+            if len(self._inner) > PLACES_MOST:
+                self._inner.clear()
+            place = self._inner[id(around), kind, stack] = self._new(around, kind, stack)
+        if what == "optimizer":
+            optimizer = index
+        elif not what and operator < 0 and is_operator:
+            operator = index
+        return place, operator, optimizer
+
+    def _new(self, around: _Place, kind: int, stack: int) -> _Place:
+        what, name, group, is_operator = self._kinds[kind]
+        line, shown, flags = around.line, around.shown, around.flags
+        if stack >= 0 and (not line or is_operator):
+            line = self._line(stack) or line
+        modules, function, names = around.modules, around.function, around.names
+        if what == "function":
+            modules += (name[len(_MODULE):],) if name.startswith(_MODULE) else ()
+            function = name if _is_own(name) else function
+        elif what != "step":
+            flags |= _LOADER * (what == "loader") | _BACKWARD * (what == "backward")
+            if not what and shown is None and is_operator:
+                shown = name
+            names = (names + (name,))[-3:]
+        place = _Place(names, shown, group or around.module, line, function, modules, flags)
+        return self._known.setdefault(place.key, place)
+
+    @staticmethod
+    def owner(place: _Place) -> Owner:
+        """Whose memory is that is taken there."""
+        modules = ".".join(place.modules)
+        if not place.names:
+            return _NOWHERE if not place.function else Owner(_NOWHERE.chain, Holder(_NOWHERE.holder.operator, modules, place.function))
+        return Owner(" > ".join(reversed(place.names)), Holder(place.shown or place.names[-1], place.module or modules, place.line or place.function))
 
     def _line(self, stack: int) -> str:
         found = self._lines.get(stack)
@@ -250,23 +312,6 @@ def _is_own(frame: str) -> bool:
     return _PYTHON.search(frame) is not None and not _LIBRARY.search(frame)
 
 
-def _category(taken: Place, given: Optional[Place], same_step: bool) -> int:
-    """same_step: of memory that is not given back, whether it was taken in the last step; without steps all is in one."""
-    if taken.loader:
-        return INPUT
-    if given is not None and taken.operator is not None and taken.operator == given.operator:
-        return TEMPORARY
-    if taken.optimizer is not None:
-        return TEMPORARY if given is not None and given.optimizer == taken.optimizer else OPTIMIZER_STATE
-    if taken.backward:
-        return AUTOGRAD_DETAIL if given is not None and given.backward else GRADIENT
-    if taken.operator is None:
-        return UNKNOWN
-    if given is None:
-        return UNKNOWN if same_step else KEPT
-    return ACTIVATION if given.backward else TEMPORARY if same_step else KEPT
-
-
 def timelines(spans: Spans) -> Dict[str, Timeline]:
     """The memory of each device."""
     events = _Events(spans)
@@ -277,32 +322,33 @@ def timelines(spans: Spans) -> Dict[str, Timeline]:
     starts = [start for start, _, _ in spans.steps]
     begun = [False] * len(of_number)
 
-    def close(key: Tuple[int, int], by: int, given: Optional[Place]) -> None:
+    def close(key: Tuple[int, int], by: int, given: int) -> None:
         taken = live.pop(key)
-        same_step = bisect.bisect(starts, events.time[taken]) == bisect.bisect(starts, events.time[by])
+        same_step = bisect.bisect(starts, times[taken]) == bisect.bisect(starts, times[by])
         events.ended_by[taken], events.ends[by] = by, taken
-        events.category[taken] = _category(events.place(taken), given, same_step)
+        events.categorise(taken, given, same_step)
 
+    times, address, (size_here, size_there) = events.time, events.address, events.sizes
     for i, number in enumerate(events.device):
-        time, size, line = events.time[i], events.size(i), of_number[number]
+        time, size, line = times[i], size_here[i] + size_there[i], of_number[number]
         if not begun[number]:
             begun[number] = True
             line.begin, line.before = time, max(0, events.total[i] - size)
         line.end = time
-        key = (number, events.address[i])
+        key = (number, address[i])
         if size > 0:
             if key in live:  # its release was not recorded
-                close(key, i, None)
+                close(key, i, -1)
             live[key] = i
         elif key in live:
-            close(key, i, events.place(i))
+            close(key, i, i)
         elif size < 0:
             events.ends[i] = BEFORE
             known_before[number] -= size
         if i % AT_A_TIME == 0:
             forget()
     for taken in live.values():
-        events.category[taken] = _category(events.place(taken), None, bisect.bisect(starts, events.time[taken]) >= len(starts))
+        events.categorise(taken, -1, bisect.bisect(starts, times[taken]) >= len(starts))
     keep = {events.owner[taken] for taken in live.values() if events.category[taken] == KEPT}
     for taken in live.values():
         if events.category[taken] == UNKNOWN and events.owner[taken] in keep:

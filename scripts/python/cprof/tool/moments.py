@@ -9,15 +9,12 @@ GPU, it was between steps, or it ran an operator or Python.
 A call that waits for the GPU also costs idleness behind it: the thread has lost its lead. Without the wait each later launch would be earlier
 by as long as the call took, so as much of the idleness behind it is the call's.
 
-Without a GPU, a moment of the thread that makes the steps is in an operator, waiting, or outside operators.
-
-An operator of the backward pass has the line of the forward operator that it belongs to, where one thread runs both: their sequence numbers are one."""
+Without a GPU, a moment of the thread that makes the steps is in an operator, waiting, or outside operators."""
 
 import bisect
 import collections
-import itertools
 import re
-from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.categories import CALLS, runs_on_device
 from cprof.tool.collectives import Times, kind_of
@@ -26,8 +23,11 @@ from cprof.tool.machine_use import Rated, Use
 from cprof.tool.memory_holders import Account
 from cprof.tool.memory_use import timelines
 from cprof.tool.reader import open_trace
-from cprof.tool.spans import AT_A_TIME, FRAME, LIMIT, WATCHED, Row, Spans, Wanted, args_of, in_order, in_time, int_or_none, module_of, of_frames, read_spans, step_number, text_of, to_ns
+from cprof.tool.span_reader import Wanted, Watch, read_spans
+from cprof.tool.spans import (AT_A_TIME, FRAME, LIMIT, WATCHED, args_of, in_order, int_or_none, module_of, of_frames, step_number,
+                              text_of, to_ns)
 from cprof.tool.steps import STEPS
+from cprof.tool.thread_states import COLLECTIVE, NOBODY, Cause, ThreadStates, line_of
 
 BUSY = ("computation", "exposed_comm", "exposed_memcpy")
 IDLE = ("cpu_late", "sync", "data", "between_steps", "other")
@@ -38,14 +38,8 @@ WAITING = ("data", "collective")
 SYNC = re.compile(r"(cuda|hip)((Device|Stream|Event)Synchronize|Memcpy(2D|3D)?|Malloc|Free|MallocHost|FreeHost|HostAlloc)$"
                   r"|cu((Ctx|Stream|Event)Synchronize|Memcpy\w{4}(_v2)?|Mem(Alloc|Free)(_v2)?)$")
 PAGEABLE = re.compile(r"Pageable")
-DATA = "enumerate(DataLoader)#"
-OPTIMIZER = "Optimizer."
-COLLECTIVE = re.compile(r"c10d::|record_param_comms$|gloo:|mpi:|ucc:|P?MPI_")
 COMPILING = re.compile(r"\(dynamo_timed\)|^compile_fx|CachingAutotuner\.precompile|_compile_inner")
-_FRAMES_OF_OTHERS = re.compile(r"^(<|torch/|threading\.py|multiprocessing/|importlib/|.*/site-packages/|nn\.Module: |runpy\.py|contextlib\.py)|^[^ ]+ \([^()]*\.so|\.so\)$")
 AT_A_LOOK = 1 << 10       # works between two times that memory is given back: each may look at much
-_LINE = re.compile(r".*\(\d+\): ")
-FORWARD_MOST = 1 << 16    # sequence numbers whose forward operators are known at a time
 # PyTorch's dispatcher takes 1 to 5 us for an operator, recording it and the Python around it more: in shorter ones most of the time is the way there.
 BRIEF_NS = 20_000
 # So many of them without a larger operator in between are no part of a layer: a transformer's, whose GELU is written out, has some 15 (GPT-2).
@@ -55,19 +49,6 @@ PAUSE_NS = 100_000
 STALL_NS = 1_000_000      # a pause that belongs to no run of operators (findings.py)
 
 
-class Cause(NamedTuple):
-    """Why a moment was lost."""
-    what: str             # "operator", "python", "call", "data", "collective", or "" where it is not known
-    name: str             # of the operator, call or range; of Python: the operator before
-    line: str = ""        # innermost line of the program's
-    to_line: str = ""     # of Python: the line that goes on
-    on_gpu: bool = True   # the operator launches work
-    optimizer: bool = False
-    module: str = ""
-    direct: bool = False  # that line calls the operator, and no library does
-
-
-NOBODY = Cause("", "")
 _keys: Dict[Tuple[str, Cause], Tuple[str, Cause]] = {}  # one object for each key of all windows
 
 
@@ -83,6 +64,7 @@ class Window:
         self.brief: Counter[Cause] = collections.Counter()   # time in runs of brief operators, without a GPU
         self.late: Counter[Cause] = collections.Counter()    # outside operators: what pauses take beyond PAUSE_NS each
         self.launches = 0                                   # works that began in it
+        self._added: Dict[Tuple[str, int], List[Any]] = {}  # time, pieces and the cause, by class and id of the cause
         self.left_out = ""                                  # why the findings do not count it
 
     total = property(lambda self: self.end - self.start)
@@ -90,24 +72,22 @@ class Window:
     idle = property(lambda self: sum(self.parts[name] for name in IDLE))
 
     def add(self, name: str, time: int, cause: Cause = NOBODY) -> None:
-        """So much of it was of this class."""
+        """So much of it was of this class. finish() adds it up."""
         if time > 0:
+            found = self._added.get((name, id(cause)))
+            if found is None:
+                found = self._added[name, id(cause)] = [0, 0, cause]  # which keeps the id its own
+            found[0] += time
+            found[1] += 1
+
+    def finish(self) -> None:
+        """Behind the last piece."""
+        for (name, _), (time, pieces, cause) in self._added.items():
             self.parts[name] += time
             key = _keys.setdefault((name, cause), (name, cause))
             self.causes[key] += time
-            self.pieces[key] += 1
-
-
-def is_own_frame(frame: str) -> bool:
-    """Whether it is a line of the program's own."""
-    return _LINE.match(frame) is not None and not _FRAMES_OF_OTHERS.match(frame)
-
-
-def line_of(frames: List[str]) -> str:
-    """The innermost line of the program's own; of library code where there is no other."""
-    lines = [frame for frame in frames if _LINE.match(frame)]
-    own = next(filter(is_own_frame, lines), None)
-    return own or (lines[0] if lines else "")
+            self.pieces[key] += pieces
+        self._added.clear()
 
 
 class _Work:
@@ -189,221 +169,44 @@ class _Work:
         return at if correlation and at < len(self.call_correlation) and self.call_correlation[at] == correlation else None
 
 
-class _State(NamedTuple):
-    """What a thread does: kinds are numbers in Spans.kinds, -1 for none."""
-    data: int = -1
-    operator: int = -1
-    stack: int = -1
-    collective: int = -1
-    optimizer: bool = False
-    function: int = -1
-    forward: int = -1     # stack of the forward operator that it belongs to
-    # where it is in no operator: the one before and the one behind
-    before: int = -1
-    before_stack: int = -1
-    behind_stack: int = -1
-
-    @property
-    def caller(self) -> int:
-        """Stack of the operator, of the backward pass of the one in the forward pass."""
-        return self.forward if self.forward >= 0 else self.stack
-
-
-class _Timeline:
-    """What one thread did at each time."""
-
-    def __init__(self, spans: Spans, row: Optional[Row]) -> None:
-        self._spans, self._columns = spans, Columns()
-        self.at, self.number = self._columns.new("q"), self._columns.new("i")
-        self.states: List[_State] = [_State()]
-        self._put_last = -1
-        self._numbers: Dict[_State, int] = {self.states[0]: 0}
-        self.launching: Dict[Tuple[int, int], bool] = {}  # (operator, stack): whether it makes calls of a device's
-        self._causes: Dict[int, Cause] = {}
-        if row is not None:
-            self._fill(row)
-        self._columns.finish()
-        self.at, self.number = self._columns.whole(self.at), self._columns.whole(self.number)
-
-    def _kind(self, kind: Any) -> str:
-        if kind.category in CALLS:
-            return "call"
-        if kind.category == "user_annotation" or kind.category == "overhead":
-            return "data" if kind.name.startswith(DATA) else "optimizer" if kind.name.startswith(OPTIMIZER) else "range"
-        return "function" if kind.category == "python_function" else "operator"
-
-    def _put(self, time: int, state: _State) -> None:
-        number = self._numbers.get(state)
-        if number is None:
-            number = self._numbers[state] = len(self.states)
-            self.states.append(state)
-        if number != self._put_last:  # what runs inside an operator makes no pieces of it
-            self._put_last = number
-            self.at.append(time)
-            self.number.append(number)
-
-    def _fill(self, row: Row) -> None:
-        spans = self._spans
-        kinds = [self._kind(kind) for kind in spans.kinds]
-        left_out = [kind.name == STEPS or kind.is_async for kind in spans.kinds]
-        is_collective = [COLLECTIVE.match(kind.name) is not None for kind in spans.kinds]
-        is_own = [kind.category == "python_function" and is_own_frame(kind.name) for kind in spans.kinds]
-        has_stacks = len(row.stack) > 0
-        forward: Dict[int, int] = {}                # stack by sequence number, of forward operators
-        stack: List[Tuple[int, _State]] = []
-        idle: Optional[Tuple[int, _State]] = None   # since when no operator is open, not yet put
-        before, before_stack, before_forward = -1, -1, -1
-        last = -LIMIT
-
-        def change(time: int, state: _State) -> None:
-            nonlocal idle, before, before_stack, before_forward
-            if state.operator < 0:
-                if idle is not None:
-                    self._put(idle[0], idle[1]._replace(before=before, before_stack=before_stack))
-                idle = (time, state)
-                return
-            if idle is not None:
-                within = before_forward >= 0 and state.forward >= 0  # of the backward pass
-                self._put(idle[0], idle[1]._replace(before=before, before_stack=before_forward if within else before_stack,
-                                                    behind_stack=state.forward if within else state.stack))
-                idle = None
-            before, before_stack, before_forward = state.operator, state.stack, state.forward
-            self._put(time, state)
-
-        for n, i in enumerate(in_time(row.start, row.end)):
-            if n % AT_A_TIME == 0:
-                self._columns.trim()
-                forget()
-            start, end, kind = row.start[i], row.end[i], row.kind[i]
-            if left_out[kind]:
-                continue
-            while stack and stack[-1][0] <= start:
-                last = max(last, stack.pop()[0])
-                change(last, stack[-1][1] if stack else _State())
-            state = stack[-1][1] if stack else _State()
-            what = kinds[kind]
-            if what == "call" and state.operator >= 0:
-                self.launching[state.operator, state.stack] = True
-            if what == "function":
-                inner = state._replace(function=kind if is_own[kind] or state.function < 0 else state.function)
-            elif what == "data":
-                inner = state._replace(data=kind)
-            elif what == "optimizer":
-                inner = state._replace(optimizer=True)
-            elif what == "range":
-                inner = state
-            else:
-                inner = state
-                sequence = row.sequence[i] if has_stacks else -1
-                is_backward = sequence >= 0 and row.forward[i]
-                if state.operator < 0:
-                    inner = state._replace(operator=kind, stack=row.stack[i] if has_stacks else -1,
-                                           forward=forward.get(sequence, -1) if is_backward else -1)
-                if sequence >= 0 and not is_backward:  # the last one that has the number
-                    forward[sequence] = row.stack[i]
-                    if len(forward) > FORWARD_MOST:
-                        for old in list(itertools.islice(forward, FORWARD_MOST // 2)):
-                            del forward[old]
-                if is_collective[kind]:
-                    inner = inner._replace(collective=kind)
-            if stack:
-                end = min(end, stack[-1][0])  # of a damaged trace: it must nest
-            stack.append((end, inner))
-            if inner != state:
-                last = max(last, start)
-                change(last, inner)
-        while stack:
-            last = max(last, stack.pop()[0])
-            change(last, stack[-1][1] if stack else _State())
-        if idle is not None:
-            self._put(idle[0], idle[1]._replace(before=before, before_stack=before_stack))
-
-    def pieces(self, start: int, end: int) -> Iterator[Tuple[int, int, int]]:
-        """The time between in pieces of one state: start, end, number."""
-        at = max(bisect.bisect_right(self.at, start) - 1, 0)
-        if not len(self.at) or start < self.at[0]:
-            until = min(end, self.at[0]) if len(self.at) else end
-            yield start, until, 0
-            start = until
-        while start < end:
-            until = end
-            following = at + 1
-            while following < len(self.at) and self.at[following] <= start:
-                at, following = following, following + 1
-            if following < len(self.at):
-                until = min(end, self.at[following])
-            yield start, until, self.number[at]
-            start, at = until, at + 1
-
-    def piece_at(self, time: int) -> Tuple[int, int, int]:
-        """Start, end and state of the piece at a time."""
-        at = bisect.bisect_right(self.at, time) - 1
-        return self.at[at] if at >= 0 else -LIMIT, self.at[at + 1] if at + 1 < len(self.at) else LIMIT, self.number[at] if at >= 0 else 0
-
-    def number_at(self, time: int) -> int:
-        """The state at a time."""
-        at = bisect.bisect_right(self.at, time) - 1
-        return self.number[at] if at >= 0 else 0
-
-    def _frames(self, stack: int) -> List[str]:
-        return [frame for frame in self._spans.stacks[stack].split(";") if frame] if stack >= 0 else []
-
-    def line(self, stack: int, function: int = -1) -> str:
-        """The program's line of a stack."""
-        if stack >= 0:
-            return line_of(self._frames(stack))
-        return self._spans.kinds[function].name if function >= 0 else ""
-
-    def cause(self, number: int) -> Cause:
-        """A state in words."""
-        found = self._causes.get(number)
-        if found is None:
-            found = self._causes[number] = self._words(self.states[number])
-        return found
-
-    def _words(self, state: _State) -> Cause:
-        kinds = self._spans.kinds
-        if state.data >= 0:
-            return Cause("data", kinds[state.data].name, self.line(state.stack, state.function) or self.line(state.behind_stack))
-        if state.operator >= 0:
-            what = "collective" if state.collective >= 0 else "operator"
-            direct = any(map(is_own_frame, self._frames(state.caller)[:1]))
-            return Cause(what, kinds[state.operator].name, self.line(state.caller, state.function), direct=direct,
-                         on_gpu=self.launching.get((state.operator, state.stack), False) or kinds[state.operator].category in CALLS,
-                         optimizer=state.optimizer, module=kinds[state.operator].group or "")
-        line = self.line(-1, state.function)
-        return Cause("python", "" if line or state.before < 0 else kinds[state.before].name, line or self.line(state.before_stack),
-                     "" if line else self.line(state.behind_stack), optimizer=state.optimizer)
-
-
 class _Brief:
     """Runs of operators each of which usually takes less than BRIEF_NS."""
 
     def __init__(self) -> None:
-        self._calls: Counter[Cause] = collections.Counter()
-        self._brief: Counter[Cause] = collections.Counter()
-        self._times: Counter[Cause] = collections.Counter()
+        self._seen: Dict[int, List[int]] = {}     # by id of the cause: calls, and brief ones
+        self._times: Dict[int, List[Any]] = {}    # likewise: time in the run, and the cause
         self._length = 0
 
     def see(self, window: Window, cause: Cause, time: int) -> None:
-        """The next piece of what the thread does."""
+        """The next piece of what the thread does. The causes are those of one timeline, which keeps them."""
         if cause.what == "python":
             if self._length and time < STALL_NS:
-                self._times[cause] += time
+                self._add(cause, time)
             return
         if cause.what == "operator" and not cause.optimizer:
-            self._calls[cause] += 1
-            self._brief[cause] += time < BRIEF_NS
-            if self._brief[cause] * 2 >= self._calls[cause]:
-                self._times[cause] += time
+            seen = self._seen.get(id(cause))
+            if seen is None:
+                seen = self._seen[id(cause)] = [0, 0]
+            seen[0] += 1
+            seen[1] += time < BRIEF_NS
+            if seen[1] * 2 >= seen[0]:
+                self._add(cause, time)
                 self._length += 1
                 return
         self.end_run(window)
 
+    def _add(self, cause: Cause, time: int) -> None:
+        found = self._times.get(id(cause))
+        if found is None:
+            self._times[id(cause)] = [time, cause]
+        else:
+            found[0] += time
+
     def end_run(self, window: Window) -> None:
         """Something else begins."""
         if self._length >= BRIEF_RUN:
-            window.brief.update(self._times)
+            for time, cause in self._times.values():
+                window.brief[cause] += time
         self._length = 0
         self._times.clear()
 
@@ -413,6 +216,22 @@ class _Wait(NamedTuple):
     start: int
     end: int
     cause: Cause
+
+
+class _Watch(Watch):
+    """Shows events to what reads a trace in the same pass."""
+
+    def __init__(self, work: _Work, use: Use, times: Optional[Times]) -> None:
+        self.operator = use.operator  # type: ignore[method-assign]
+        self._all = [work.see, use.see] + ([times.see] if times is not None else [])
+        self._times = times
+
+    def __call__(self, event: Dict[str, Any]) -> None:
+        for one in self._all:
+            one(event)
+
+    def watches(self, name: str, category: str) -> bool:
+        return super().watches(name, category) or self._times is not None and self._times.watches(name, category)
 
 
 class Trace:
@@ -426,8 +245,7 @@ class Trace:
             if times is not None:
                 times.begin(trace)
             self.spans = read_spans(trace, Wanted(stacks=True, flops=False, memory=True, nested=True, group=module_of,
-                                                   see=self._seer(times) if times is not None else None,
-                                                   watch=self._seer(None) if times is None else None))
+                                                   watch=_Watch(self._work, self.use, times)))
             if times is not None:
                 times.finish(trace)
         self.metadata, self.notes = self.spans.metadata, trace.remarks()
@@ -435,7 +253,7 @@ class Trace:
         self.memory = [Account(line, self.spans.steps) for line in self.lines]
         self._work.finish()
         self.use.finish()
-        self._timelines: Dict[Any, _Timeline] = {}
+        self._timelines: Dict[Any, ThreadStates] = {}
         self._waits: Dict[Any, List[_Wait]] = {}
         self._lead: Dict[_Wait, int] = {}
         self._main = self._main_place()
@@ -449,14 +267,6 @@ class Trace:
         else:
             self.windows = self._of_cpu([Window(start, end, step, "cpu") for start, end, step in spans])
         self._leave_out()
-
-    def _seer(self, times: Optional[Times]) -> Callable[[Dict[str, Any]], None]:
-        all_of_them = [self._work.see, self.use.see] + ([times.see] if times is not None else [])
-
-        def see(event: Dict[str, Any]) -> None:
-            for one in all_of_them:
-                one(event)
-        return see
 
     # ---- what there is ----
 
@@ -508,10 +318,10 @@ class Trace:
                 found = [(min(starts), max(ends), None)]
         return found
 
-    def _timeline(self, place: Any) -> _Timeline:
+    def _timeline(self, place: Any) -> ThreadStates:
         found = self._timelines.get(place)
         if found is None:
-            found = self._timelines[place] = _Timeline(self.spans, self.spans.rows.get(place))
+            found = self._timelines[place] = ThreadStates(self.spans, self.spans.rows.get(place))
         return found
 
     def _place(self, number: int) -> Any:
@@ -585,6 +395,7 @@ class Trace:
             sums = [counter[at] for counter in covered]
             for name, time in zip(BUSY, (sums[0], sums[1] - sums[0], sums[2] - sums[1])):
                 window.parts[name] = time
+            window.finish()
         return windows
 
     def _edges(self, windows: List[Window]) -> List[Tuple[int, int]]:
@@ -606,16 +417,16 @@ class Trace:
             return
         place = self._main if call is None else self._place(work.call_place[call])
         threads = [place] + ([self._main] if self._main != place else [])
-        for low, high in self._cut(threads, start, end):
-            wait, lost = self._wait_at(threads, low)
+        has_waits = any(one in self._waits for one in threads)
+        for low, high, cause in self._caused(threads, start, end):
+            wait, lost = self._wait_at(threads, low) if has_waits else (None, None)
             if wait is not None:
                 window.add("sync", high - low, wait.cause)
                 continue
-            cause = self._doing(threads, low)
             if cause.what == "data":
                 window.add("data", high - low, cause)
                 continue
-            around = self._wait_around(threads, low) if cause.what == "operator" else None
+            around = self._wait_around(threads, low) if has_waits and cause.what == "operator" else None
             if around is not None:
                 window.add("sync", high - low, around.cause)
                 continue
@@ -627,6 +438,28 @@ class Trace:
                 low += taken
             outside = window.step is not None and cause.what == "python" and (cause.optimizer or high <= edges[0] or low >= edges[1])
             window.add("between_steps" if outside else "cpu_late", high - low, cause)
+
+    def _caused(self, threads: List[Any], start: int, end: int) -> Iterator[Tuple[int, int, Cause]]:
+        """The time between in pieces in which no thread changes what it does, and what the launching thread did."""
+        if len(threads) > 1:
+            for low, high in self._cut(threads, start, end):
+                yield low, high, self._doing(threads, low)
+            return
+        timeline, waits = self._timeline(threads[0]), self._waits.get(threads[0], [])
+        at = max(bisect.bisect_left(waits, (start, 0)) - 1, 0)
+        for low, high, number in timeline.pieces(start, end):
+            cause = timeline.cause(number)
+            while at < len(waits) and waits[at].end <= low:
+                at += 1
+            following = at
+            while following < len(waits) and waits[following].start < high:
+                following += 1
+            if following == at:
+                yield low, high, cause
+                continue
+            cuts = sorted({low, high, *(time for wait in waits[at:following] for time in wait[:2] if low < time < high)})
+            for begun, over in zip(cuts, cuts[1:]):
+                yield begun, over, cause
 
     def _cut(self, threads: List[Any], start: int, end: int) -> List[Tuple[int, int]]:
         """The time between in pieces in which no thread changes what it does."""
@@ -696,6 +529,7 @@ class Trace:
                 else:
                     self._outside(window, start, end, cause, transfers, begins)
             brief.end_run(window)
+            window.finish()
         return windows
 
     def _outside(self, window: Window, start: int, end: int, cause: Cause, transfers: List[Tuple[int, int]], begins: List[int]) -> None:

@@ -4,7 +4,8 @@
 import collections
 from typing import Counter, Dict, List, NamedTuple, Tuple
 
-from cprof.tool.moments import Trace, line_of
+from cprof.tool.moments import Trace
+from cprof.tool.thread_states import line_of
 from cprof.tool.span_roots import walk_all
 from cprof.tool.span_stacks import StackFinder
 from cprof.tool.spans import Kind

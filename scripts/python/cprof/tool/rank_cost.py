@@ -9,7 +9,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from cprof.tool.collectives import Times, base_of, kind_of
 from cprof.tool.columns import forget
 from cprof.tool.reader import open_trace
-from cprof.tool.spans import AT_A_TIME, Row, Spans, Wanted, in_time, read_spans
+from cprof.tool.span_reader import Wanted, read_spans
+from cprof.tool.spans import AT_A_TIME, Row, Spans, in_time
 from cprof.tool.steps import is_step_name
 
 OUTSIDE = "outside operators"

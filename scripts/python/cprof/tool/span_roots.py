@@ -3,17 +3,21 @@
 (spans.py). Those of its spans in whose time whole steps lie, as a range around the loop, are no part of any step."""
 
 import bisect
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from cprof.tool.columns import Columns
+from cprof.tool.fast import fast_numpy
+from cprof.tool.span_batches import Batch, batches, fits, pieces
 from cprof.tool.span_tree import Node, walk
 from cprof.tool.spans import AT_A_TIME, LIMIT, Row, Spans
 from cprof.tool.steps import RANGES
 
 
-def walk_all(spans: Spans, frames: bool = False, by_step: bool = False) -> Iterator[Tuple[Any, Row, Node]]:
+def walk_all(spans: Spans, frames: bool = False, by_step: bool = False, take: Optional[Callable[[Row, Batch], None]] = None) -> \
+        Iterator[Tuple[Any, Row, Node]]:
     """Thread, row and node of each span, as walk() has them, steps last. by_step: as if what goes on from step to step were not there:
-    torch's ranges, since what runs in one is of the step that it begins in, and what holds whole steps."""
+    torch's ranges, since what runs in one is of the step that it begins in, and what holds whole steps. take: is given spans in
+    batches where that is faster; the others come as nodes."""
     apart, main = spans.step_places()
     roots = _Roots(spans.steps)
     for place in sorted(spans.rows, key=apart.__contains__):
@@ -21,6 +25,13 @@ def walk_all(spans: Spans, frames: bool = False, by_step: bool = False) -> Itera
 
         def goes_on(name: str, start: int, end: int, is_main: bool = is_main) -> bool:
             return name == RANGES or is_main and end - start >= roots.shortest and roots.holds(start, end)
+
+        if take and not is_apart and fits(spans, row) and (by_step or not is_main or not roots.any_holds(row)):
+            for batch in batches(spans, row, roots.going_on(spans, is_main) if by_step else None):
+                if is_main:
+                    roots.add_batch(batch)
+                take(row, batch)
+            continue
         for node in walk(spans, row, frames, goes_on if by_step else None, roots.holds if is_main else None):
             if node.holds:
                 roots.held.append((row.start[node.index], -node.end, len(roots.held), node))
@@ -55,6 +66,21 @@ class _Roots:
         at = bisect.bisect_left(self._step_starts, start)
         return at < len(self._steps) and self._steps[at][1] <= end
 
+    def _hold(self, starts: Any, ends: Any) -> Any:
+        """holds() of columns."""
+        numpy = fast_numpy()
+        firsts, lasts = (numpy.array([step[n] for step in self._steps] + [numpy.iinfo("q").max], "q") for n in (0, 1))
+        return lasts[numpy.searchsorted(firsts, starts, "left")] <= ends
+
+    def any_holds(self, row: Row) -> bool:
+        """Whether a span of the row holds a whole step."""
+        return bool(self._steps) and any(self._hold(starts, ends).any() for starts, ends in pieces(row.start, row.end))
+
+    def going_on(self, spans: Spans, is_main: bool) -> Callable[[Any, Any, Any], Any]:
+        """What walk_all() leaves out by step, of columns of kinds, starts and ends."""
+        is_range = fast_numpy().array([kind.name == RANGES for kind in spans.kinds])
+        return lambda kinds, starts, ends: is_range[kinds] | self._hold(starts, ends) if is_main and self._steps else is_range[kinds]
+
     def _end_sums(self) -> None:
         for sums, total in zip(self.sums, self._totals):
             sums.append(total)
@@ -67,6 +93,18 @@ class _Roots:
             self._totals[n] += value
         self._end_sums()
         if self._columns and len(self.start) % AT_A_TIME == 0:
+            self._columns.trim()
+
+    def add_batch(self, batch: Batch) -> None:
+        """The next ones, among other spans. As add() does."""
+        own, root = batch.own_device + batch.child_device, batch.root
+        self.start.frombytes(batch.start[root].tobytes())
+        self.end.frombytes(batch.end[root].tobytes())
+        for n, (sums, values) in enumerate(zip(self.sums, (own, batch.memory, batch.device_memory))):
+            totals = values[root].cumsum() + self._totals[n]
+            sums.frombytes(totals.tobytes())
+            self._totals[n] = int(totals[-1]) if len(totals) else self._totals[n]
+        if self._columns:
             self._columns.trim()
 
     def adopt(self, step: Node, start: int) -> None:

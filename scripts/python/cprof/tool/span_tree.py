@@ -3,7 +3,7 @@
 
 import bisect
 import itertools
-from typing import Callable, Iterable, Iterator, List, Optional, Tuple
+from typing import Callable, Iterator, List, Optional
 
 from cprof.tool.categories import CALLS
 from cprof.tool.columns import forget
@@ -126,27 +126,6 @@ def walk(spans: Spans, row: Row, frames: bool = False,
         stack.append(node)
     if spans.progress:
         spans.progress.close()
-
-
-def surroundings(spans: Spans, row: Row, times: Iterable[int]) -> Iterator[Tuple[int, ...]]:
-    """The spans of a thread that are open at each of the times, which ascend: their indices, outermost first."""
-    start, end = row.start, row.end
-    order = iter(in_time(start, end))
-    following = next(order, None)
-    open_spans: List[int] = []
-    for n, time in enumerate(times):
-        if n % AT_A_TIME == 0:
-            forget()
-            if spans.progress:
-                spans.progress.add(AT_A_TIME)
-        while following is not None and start[following] <= time:
-            while open_spans and end[open_spans[-1]] < end[following]:
-                open_spans.pop()
-            open_spans.append(following)
-            following = next(order, None)
-        while open_spans and end[open_spans[-1]] < time:
-            open_spans.pop()
-        yield tuple(open_spans)
 
 
 def _alone(node: Node, start: int, around: Optional[Node]) -> Node:

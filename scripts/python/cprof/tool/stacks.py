@@ -29,7 +29,8 @@ from cprof.tool.reader import open_trace
 from cprof.tool.screen import data
 from cprof.tool.span_stacks import StackFinder
 from cprof.tool.span_tree import walk
-from cprof.tool.spans import Spans, Wanted, read_spans
+from cprof.tool.span_reader import Wanted, read_spans
+from cprof.tool.spans import Spans
 
 HELP = "stacks with their times: a flame graph, or lines for FlameGraph and speedscope (torch.profiler's export_stacks)"
 METRICS = ("self_cpu_time_total", "self_cuda_time_total")

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one thread does at each time, and in words: an operator, Python between two, the DataLoader, a collective.
+
+An operator of the backward pass has the line of the forward operator that it belongs to, where one thread runs both: their sequence numbers are one."""
+
+import bisect
+import itertools
+import re
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from cprof.tool.categories import CALLS
+from cprof.tool.columns import Columns, forget
+from cprof.tool.spans import AT_A_TIME, LIMIT, Row, Spans, in_time
+from cprof.tool.steps import STEPS
+
+DATA = "enumerate(DataLoader)#"
+OPTIMIZER = "Optimizer."
+COLLECTIVE = re.compile(r"c10d::|record_param_comms$|gloo:|mpi:|ucc:|P?MPI_")
+_FRAMES_OF_OTHERS = re.compile(r"^(<|torch/|threading\.py|multiprocessing/|importlib/|.*/site-packages/|nn\.Module: |runpy\.py|contextlib\.py)|^[^ ]+ \([^()]*\.so|\.so\)$")
+_LINE = re.compile(r".*\(\d+\): ")
+FORWARD_MOST = 1 << 16    # sequence numbers whose forward operators are known at a time
+
+
+class Cause(NamedTuple):
+    """Why a moment was lost."""
+    what: str             # "operator", "python", "call", "data", "collective", or "" where it is not known
+    name: str             # of the operator, call or range; of Python: the operator before
+    line: str = ""        # innermost line of the program's
+    to_line: str = ""     # of Python: the line that goes on
+    on_gpu: bool = True   # the operator launches work
+    optimizer: bool = False
+    module: str = ""
+    direct: bool = False  # that line calls the operator, and no library does
+
+
+NOBODY = Cause("", "")
+
+
+def is_own_frame(frame: str) -> bool:
+    """Whether it is a line of the program's own."""
+    return _LINE.match(frame) is not None and not _FRAMES_OF_OTHERS.match(frame)
+
+
+def line_of(frames: List[str]) -> str:
+    """The innermost line of the program's own; of library code where there is no other."""
+    lines = [frame for frame in frames if _LINE.match(frame)]
+    own = next(filter(is_own_frame, lines), None)
+    return own or (lines[0] if lines else "")
+
+
+class State(NamedTuple):
+    """What a thread does: kinds are numbers in Spans.kinds, -1 for none."""
+    data: int = -1
+    operator: int = -1
+    stack: int = -1
+    collective: int = -1
+    optimizer: bool = False
+    function: int = -1
+    forward: int = -1     # stack of the forward operator that it belongs to
+    # where it is in no operator: the one before and the one behind
+    before: int = -1
+    before_stack: int = -1
+    behind_stack: int = -1
+
+    @property
+    def caller(self) -> int:
+        """Stack of the operator, of the backward pass of the one in the forward pass."""
+        return self.forward if self.forward >= 0 else self.stack
+
+
+class ThreadStates:
+    """What one thread did at each time."""
+
+    def __init__(self, spans: Spans, row: Optional[Row]) -> None:
+        self._spans, self._columns = spans, Columns()
+        self.at, self.number = self._columns.new("q"), self._columns.new("i")
+        self.states: List[State] = [State()]
+        self._put_last = -1
+        self._numbers: Dict[State, int] = {self.states[0]: 0}
+        self.launching: Dict[Tuple[int, int], bool] = {}  # (operator, stack): whether it makes calls of a device's
+        self._causes: Dict[int, Cause] = {}
+        self._words_of: Dict[Cause, Cause] = {}
+        if row is not None:
+            self._fill(row)
+        self._columns.finish()
+        self.at, self.number = self._columns.whole(self.at), self._columns.whole(self.number)
+
+    def _kind(self, kind: Any) -> str:
+        if kind.category in CALLS:
+            return "call"
+        if kind.category == "user_annotation" or kind.category == "overhead":
+            return "data" if kind.name.startswith(DATA) else "optimizer" if kind.name.startswith(OPTIMIZER) else "range"
+        return "function" if kind.category == "python_function" else "operator"
+
+    def _number(self, state: State) -> int:
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._numbers[state] = len(self.states)
+            self.states.append(state)
+        return number
+
+    def _put(self, time: int, number: int) -> None:
+        if number != self._put_last:  # what runs inside an operator makes no pieces of it
+            self._put_last = number
+            self.at.append(time)
+            self.number.append(number)
+
+    def _between(self, idle: int, before: int, behind: int) -> int:
+        """The number of a state without an operator, between the operators of two others; behind: 0 for none."""
+        state, one, other = self.states[idle], self.states[before], self.states[behind]
+        within = one.forward >= 0 and other.forward >= 0  # of the backward pass
+        return self._number(state._replace(before=one.operator, before_stack=one.forward if within else one.stack,
+                                           behind_stack=other.forward if within else other.stack))
+
+    def _fill(self, row: Row) -> None:
+        spans, states, put = self._spans, self.states, self._put
+        kinds = [self._kind(kind) for kind in spans.kinds]
+        left_out = [kind.name == STEPS or kind.is_async for kind in spans.kinds]
+        is_collective = [COLLECTIVE.match(kind.name) is not None for kind in spans.kinds]
+        is_own = [kind.category == "python_function" and is_own_frame(kind.name) for kind in spans.kinds]
+        is_operator = [kind in ("call", "operator") for kind in kinds]
+        has_stacks = len(row.stack) > 0
+        forward: Dict[int, int] = {}                # stack by sequence number, of forward operators
+        ends: List[int] = []                        # of the spans that are open and changed the state,
+        opened: List[int] = []                      # and which it then was
+        inner: Dict[Tuple[int, int, int, int], int] = {}    # by state, kind, stack and stack of the forward operator: the state in such a span
+        between: Dict[Tuple[int, int, int], int] = {}
+        launching = set()
+        idle_since, idle = 0, -1                    # since when no operator is open, not yet put, and the state; -1 for none
+        before, now = 0, 0                          # the last state with an operator; the state
+        last = -LIMIT
+
+        def change(time: int, number: int) -> None:
+            nonlocal idle, idle_since, before
+            in_operator = states[number].operator >= 0
+            if idle >= 0:
+                key = (idle, before, number if in_operator else 0)
+                known = between.get(key)
+                if known is None:
+                    known = between[key] = self._between(*key)
+                put(idle_since, known)
+                idle = -1
+            if in_operator:
+                before = number
+                put(time, number)
+            else:
+                idle, idle_since = number, time
+
+        for n, i in enumerate(in_time(row.start, row.end)):
+            if n % AT_A_TIME == 0:
+                self._columns.trim()
+                forget()
+            kind = row.kind[i]
+            if left_out[kind]:
+                continue
+            start = row.start[i]
+            while ends and ends[-1] <= start:
+                last = max(last, ends.pop())
+                opened.pop()
+                now = opened[-1] if opened else 0
+                change(last, now)
+            stack = of_forward = -1
+            if is_operator[kind]:
+                in_operator = states[now].operator >= 0
+                if has_stacks:
+                    stack, sequence = row.stack[i], row.sequence[i]
+                    if sequence >= 0 and not row.forward[i]:  # the last one that has the number
+                        forward[sequence] = stack
+                        if len(forward) > FORWARD_MOST:
+                            for old in list(itertools.islice(forward, FORWARD_MOST // 2)):
+                                del forward[old]
+                    elif sequence >= 0 and not in_operator:
+                        of_forward = forward.get(sequence, -1)
+                if in_operator:
+                    if kinds[kind] == "call":
+                        launching.add(now)
+                    if not is_collective[kind]:
+                        continue
+            key = (now, kind, stack, of_forward)
+            found = inner.get(key)
+            if found is None:
+                found = inner[key] = self._number(self._inside(states[now], kinds[kind], kind, is_own[kind], is_collective[kind], stack, of_forward))
+            if found != now or states[now].operator < 0:
+                end = row.end[i]
+                ends.append(min(end, ends[-1]) if ends else end)  # of a damaged trace: it must nest
+                opened.append(found)
+                if found != now:
+                    now, last = found, max(last, start)
+                    change(last, found)
+        while ends:
+            last = max(last, ends.pop())
+            opened.pop()
+            change(last, opened[-1] if opened else 0)
+        if idle >= 0:
+            put(idle_since, self._between(idle, before, 0))
+        for number in launching:
+            self.launching[states[number].operator, states[number].stack] = True
+
+    @staticmethod
+    def _inside(state: State, what: str, kind: int, is_own: bool, is_collective: bool, stack: int, forward: int) -> State:
+        """The state in a span."""
+        if what == "function":
+            return state._replace(function=kind if is_own or state.function < 0 else state.function)
+        if what == "data":
+            return state._replace(data=kind)
+        if what == "optimizer":
+            return state._replace(optimizer=True)
+        if what == "range":
+            return state
+        if state.operator < 0:
+            state = state._replace(operator=kind, stack=stack, forward=forward)
+        return state._replace(collective=kind) if is_collective else state
+
+    def pieces(self, start: int, end: int) -> Iterator[Tuple[int, int, int]]:
+        """The time between in pieces of one state: start, end, number."""
+        at = max(bisect.bisect_right(self.at, start) - 1, 0)
+        if not len(self.at) or start < self.at[0]:
+            until = min(end, self.at[0]) if len(self.at) else end
+            yield start, until, 0
+            start = until
+        while start < end:
+            until = end
+            following = at + 1
+            while following < len(self.at) and self.at[following] <= start:
+                at, following = following, following + 1
+            if following < len(self.at):
+                until = min(end, self.at[following])
+            yield start, until, self.number[at]
+            start, at = until, at + 1
+
+    def piece_at(self, time: int) -> Tuple[int, int, int]:
+        """Start, end and state of the piece at a time."""
+        at = bisect.bisect_right(self.at, time) - 1
+        return self.at[at] if at >= 0 else -LIMIT, self.at[at + 1] if at + 1 < len(self.at) else LIMIT, self.number[at] if at >= 0 else 0
+
+    def number_at(self, time: int) -> int:
+        """The state at a time."""
+        at = bisect.bisect_right(self.at, time) - 1
+        return self.number[at] if at >= 0 else 0
+
+    def _frames(self, stack: int) -> List[str]:
+        return [frame for frame in self._spans.stacks[stack].split(";") if frame] if stack >= 0 else []
+
+    def line(self, stack: int, function: int = -1) -> str:
+        """The program's line of a stack."""
+        if stack >= 0:
+            return line_of(self._frames(stack))
+        return self._spans.kinds[function].name if function >= 0 else ""
+
+    def cause(self, number: int) -> Cause:
+        """A state in words."""
+        found = self._causes.get(number)
+        if found is None:
+            words = self._words(self.states[number])
+            found = self._causes[number] = self._words_of.setdefault(words, words)  # equal ones are one object
+        return found
+
+    def _words(self, state: State) -> Cause:
+        kinds = self._spans.kinds
+        if state.data >= 0:
+            return Cause("data", kinds[state.data].name, self.line(state.stack, state.function) or self.line(state.behind_stack))
+        if state.operator >= 0:
+            what = "collective" if state.collective >= 0 else "operator"
+            direct = any(map(is_own_frame, self._frames(state.caller)[:1]))
+            return Cause(what, kinds[state.operator].name, self.line(state.caller, state.function), direct=direct,
+                         on_gpu=self.launching.get((state.operator, state.stack), False) or kinds[state.operator].category in CALLS,
+                         optimizer=state.optimizer, module=kinds[state.operator].group or "")
+        line = self.line(-1, state.function)
+        return Cause("python", "" if line or state.before < 0 else kinds[state.before].name, line or self.line(state.before_stack),
+                     "" if line else self.line(state.behind_stack), optimizer=state.optimizer)
