@@ -100,6 +100,17 @@ def test_what_is_computed_twice_on_a_cpu():
     assert found["rule"] == "recomputation" and found["share"] == pytest.approx(0.25, abs=0.01)
 
 
+def test_what_leads_to_a_second_computation_counts():
+    """From the begin of the backward operator that needs the result to the end of it, and not what comes behind."""
+    def share(outer):
+        again = [tool.span(name, (step + at) * STEP_US, part * STEP_US, recompute=True) for step in range(STEPS)
+                 for name, at, part in (("aten::linear", 0.1, 0.05), ("aten::relu", 0.2, 0.01))]
+        found = explained(trace(operators=[(outer, 0.5, 0, 1), ("aten::mm", 0.49, 0, 1)], instants=again))["findings"]
+        return [round(one["share"], 2) for one in found if one["rule"] == "recomputation"]
+    assert share("autograd::engine::evaluate_function: ReluBackward0") == [0.21]
+    assert share("aten::sin") == []
+
+
 def test_steps_that_a_busy_machine_explains():
     """One long step is not told where threads stood in the queue as long. Two that a cause has in common are."""
     for longer, expected in (((5,), []), ((3, 5), ["outlier-steps"])):

@@ -12,7 +12,7 @@ from typing import Any, Callable, Counter, Dict, Iterable, List, NamedTuple, Opt
 from cprof.tool import machine
 from cprof.tool.averages import format_memory
 from cprof.tool.machine_use import process_of
-from cprof.tool.moments import BUSY, CPU, IDLE, Trace, Window
+from cprof.tool.moments import BACKWARD, BUSY, CPU, IDLE, Trace, Window
 from cprof.tool.thread_states import Cause
 
 # A part of the step that is worth a finding. XProf reports input above 10 % and idleness above 10 % (OpenXLA, "Overview page"), barriers from 10 %.
@@ -38,7 +38,6 @@ LEAK_SHARE = 0.001
 SCORE, SCORE_STEPS, NOTICED = 3.5, 5, 1.5
 EVIDENCE_SHOWN = 3
 _NUMBER = re.compile(r"\(\d+\)")
-BACKWARD = "autograd::engine::evaluate_function: "
 
 ADVICE = {
     "input-bound": "The training loop waits for its next batch. Give the DataLoader more workers (num_workers), keep them between epochs "
@@ -398,8 +397,8 @@ def _interpreter_lock(group: Group, sums: _Sums, total: float) -> List[Finding]:
 def _recomputation(group: Group, total: float) -> List[Finding]:
     """On a CPU by the time of operators that are marked; on a GPU, whose kernels are not, by FLOPs."""
     if group.device == "cpu":
-        ns = group.trace.use.repeated(sorted((window.start, window.end) for window in group.usual)) / len(group.usual)
-        title = f"{ns / max(total, 1):.0%} of the step are operators that run a second time"
+        ns = group.trace.repeated(sorted((window.start, window.end) for window in group.usual)) / len(group.usual)
+        title = f"{ns / max(total, 1):.0%} of the step goes into operators that run a second time"
     else:
         account = group.trace.metadata.get("cprof")
         flops = account.get("flops") if type(account) is dict else None

@@ -2,7 +2,7 @@
 """What a trace tells of how a process used its machine: the rate of its operators, the memory that was reserved, processors and pages."""
 
 import bisect
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.columns import Columns
 from cprof.tool.fast import as_event
@@ -176,11 +176,12 @@ class Use:
                      "_again_end"):
             setattr(self, name, self._columns.whole(getattr(self, name)))
 
-    def repeated(self, spans: List[Tuple[int, int]]) -> int:
-        """How long operators that run a second time, for the backward pass, took in these spans of time, which do not overlap. Each moment once."""
+    def repeated(self, spans: List[Tuple[int, int]], begun: Callable[[int], int]) -> int:
+        """How long operators that run a second time, for the backward pass, took in these spans of time, which do not overlap. Each moment once.
+        begun: since when the thread has been in the operator that it is in at a time: that asks for what was not kept before it does anything else."""
         starts, reached, found = [start for start, _ in spans], -MOST * MOST, 0
         for i in in_order(len(self._again_start), self._again_start.__getitem__):
-            start, end = max(self._again_start[i], reached), self._again_end[i]
+            start, end = max(begun(self._again_start[i]), reached), self._again_end[i]
             at = bisect.bisect_right(starts, start) - 1
             if start < end and at >= 0 and start < spans[at][1]:
                 found += min(end, spans[at][1]) - start

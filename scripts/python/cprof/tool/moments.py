@@ -46,6 +46,7 @@ BRIEF_NS = 20_000
 BRIEF_RUN = 32
 # Python takes less from one operator to the next, also while stacks are recorded (transformer on a H200: 99 % of the gaps).
 PAUSE_NS = 100_000
+BACKWARD = "autograd::engine::evaluate_function: "
 STALL_NS = 1_000_000      # a pause that belongs to no run of operators (findings.py)
 
 
@@ -291,6 +292,16 @@ class Trace:
             found[one.name, line] = one._replace(line=line) if before is None else before._replace(
                 calls=before.calls + one.calls, flops=before.flops + one.flops, bytes=before.bytes + one.bytes, time=before.time + one.time)
         return list(found.values())
+
+    def repeated(self, spans: List[Tuple[int, int]]) -> int:
+        """How long the thread that makes the steps ran operators a second time in these spans of time, with what leads to them: an operator of the
+        backward pass unpacks what was saved, and so computes it, before it computes its gradient (torch.utils.checkpoint, saved tensor hooks)."""
+        timeline = self._timeline(self._main)
+
+        def begun(time: int) -> int:
+            start, _, number = timeline.piece_at(time)
+            return start if timeline.cause(number).name.startswith(BACKWARD) else time
+        return self.use.repeated(spans, begun)
 
     def _main_place(self) -> Any:
         """The thread that makes the steps."""
