@@ -44,9 +44,10 @@ e2e-tsan:
 ## asan-quick: the unit suites that touch foreign bytes and threads, under ASan and UBSan (3 minutes)
 QUICK_SUITES := fuzz ring thread_log io_thread sink gzip split json json_inputs json_gpu json_check translate stack_json dso_table modules memory_owners flop_stats \
 	handler_queue upload spawn run_names nvtx gpu_records join
+# -Og -g1 compiles in half the time of -O1 -g, and names functions and lines as well.
 .PHONY: asan-quick
 asan-quick:
-	$(Q)$(MAKE) $(JOBS) build-quick/unit BUILD=build-quick SUITES="$(QUICK_SUITES)" CFLAGS="$(SANITIZER_FLAGS)" \
+	$(Q)$(MAKE) $(JOBS) build-quick/unit BUILD=build-quick SUITES="$(QUICK_SUITES)" CFLAGS="-Og -g1 -fno-omit-frame-pointer" \
 		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 	$(Q)CK_TIMEOUT_MULTIPLIER=10 CK_DEFAULT_TIMEOUT=60 tests/unit/run.sh build-quick/unit $(BUILD)/times/asan $(QUICK_SUITES)
 

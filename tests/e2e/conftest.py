@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all end-to-end tests share: where the library and the helper modules are, and a clean environment."""
 
+import functools
 import gc
 import os
 import pathlib
@@ -36,6 +37,26 @@ os.environ["PYTHONPATH"] = os.pathsep.join([*LIGHT, *filter(None, [os.environ.ge
 def matrix(cases, *kept):
     """Cases of a parametrize(): those kept, and all of them where `make other-programs` asks for full matrices."""
     return list(cases) if FULL else list(kept)
+
+
+# Of several pytest processes, each runs a file of tests that no other one has taken (run.sh).
+TAKEN = os.environ.pop("E2E_TAKEN", None)
+
+
+@functools.cache
+def is_taken(path):
+    """Takes a file of tests for this process. True if another process was faster."""
+    try:
+        os.mkdir(pathlib.Path(TAKEN, path.name))
+    except FileExistsError:
+        return True
+    return False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    """True means that the test needs no run here."""
+    return True if TAKEN and is_taken(item.path) else None
 
 
 @pytest.fixture(scope="session")

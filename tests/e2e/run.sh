@@ -1,30 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh TIMES PYTEST...: the whole-program tests in three processes at once, of which each takes as long. What the second and the
-# third say is shown behind the first, which is shown at once. Their durations go to the files TIMES-*.xml.
+# run.sh TIMES PYTEST...: the whole-program tests, in one process more than there are processors, because they wait for a third of their
+# time. Each process takes the next file of tests that no other one has taken. Shows the output of the first process at once, and that
+# of the others when all have ended. Durations go to TIMES-*.xml.
 set -u
 times=$1
 shift
-tests=tests/e2e
-# What reads traces, builds and explains; what records PyTorch and GPUs; the first has the rest.
-reading=($tests/test_tool_*.py $tests/test_command_*.py $tests/test_explain*.py
-    $tests/test_{demo,explore,export,gpu_picture,import,makefile,man,perfetto_harness,planted,setup,wheel}.py)
-devices=($tests/test_torch_*.py $tests/test_{collectives,consumers,flops,gpu,gpu_check,gpu_clients,gpu_faults,gpu_torch,memory,modules}.py
-    $tests/test_{python_module,readme,stacks}.py)
+# The long files come first, so that no process has to wait long for the others at the end.
+long=(tests/e2e/test_{gpu_check,gpu_faults,trigger,steps,faults,command_merge,command_recover,command_run,exit,stacks,torch_path}.py)
+mapfile -t files < <(printf '%s\n' "${long[@]}" tests/e2e/test_*.py | awk '!seen[$0]++')
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 trap 'kill $(jobs -p); exit 130' INT TERM
+mkdir "$logs/taken"
+export E2E_TAKEN="$logs/taken"
 
-status=0
-"$@" --junitxml="$times-reading.xml" "${reading[@]}" >"$logs/reading" 2>&1 &
-first=$!
-"$@" --junitxml="$times-devices.xml" "${devices[@]}" >"$logs/devices" 2>&1 &
-second=$!
-"$@" --junitxml="$times.xml" $tests "${reading[@]/#/--ignore=}" "${devices[@]/#/--ignore=}" || status=1
-wait $first || status=1
-cat "$logs/reading"
-wait $second || status=1
-sed '$d' "$logs/devices"
-python3 tests/slowest.py "${times%/*}"/*.xml
-tail -n 1 "$logs/devices"
-exit $status
+others=$(seq "$(nproc)")
+for n in $others; do
+    "$@" --junitxml="$times-$n.xml" "${files[@]}" >"$logs/$n" 2>&1 || touch "$logs/failed" &
+done
+"$@" --junitxml="$times.xml" "${files[@]}" || touch "$logs/failed"
+wait
+for n in $others; do cat "$logs/$n"; done
+[ ! -e "$logs/failed" ]
