@@ -41,6 +41,10 @@ HARMS = {
         "e2e steps every_step_is_whole", "e2e torch_profiler no_operator_of_another_step"],
     "the thread that writes starves, on the program's own core": ["unit writer_failures the_thread_is_a_good_guest",
                                                                   "e2e exit signals_are_for_the_program"],
+    "torch's own calls lead to the profiler, and another profiler or an exception passes through them": [
+        "e2e torch_path both_paths_record_the_same", "e2e torch_path an_entry_that_somebody_else_wrote_is_left", "e2e torch_path_attacks python_programs",
+        "e2e torch_path_attacks observers_come_and_go_in_mid_window", "e2e torch_path_attacks exceptions_pass_through",
+        "e2e torch_path_attacks extensions", "e2e torch_path_attacks entries_that_the_loader_seals"],
     "a step cuts the program's ranges": ["unit window a_step_has_a_row_of_its_own", "e2e torch_profiler strict_rules"],
     "times lose their nanoseconds in readers": ["unit clock base_is_the_floor_to_30_days"],
     "what the GPU still does is waited for, or lost": [

@@ -43,14 +43,13 @@ def rows(trace):
     return sorted(found.values())
 
 
-@pytest.fixture(scope="module")
-def offsets():
-    """Where the GOT entries of libtorch_cpu are for the calls that are led to cprof, as JSON."""
+def entries(*more):
+    """Where libtorch_cpu's GOT entries are for the calls that are led to cprof, and for those of these names, as JSON."""
     library = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"
     if not shutil.which("readelf") or not library.exists():
         pytest.skip("needs readelf, and a torch whose libraries stand beside it")
     listed = subprocess.run(["readelf", "-rW", library], capture_output=True, text=True, check=True).stdout
-    names = (LISTS, NAMES) if X86 else (LISTS,)
+    names = ((LISTS, NAMES) if X86 else (LISTS,)) + more
     found = {}
     for line in listed.splitlines():
         match = re.match(r"([0-9a-f]+)\s+\S+\s+R_\w+_JUMP_SLO\S*\s+\S+\s+(\S+)", line)
@@ -58,6 +57,11 @@ def offsets():
             found[match[2].split("@")[0]] = int(match[1], 16)
     assert len(found) == len(names)
     return json.dumps(found)
+
+
+@pytest.fixture(scope="module")
+def offsets():
+    return entries()
 
 
 def test_both_paths_record_the_same(tmp_path):
@@ -70,6 +74,16 @@ def test_both_paths_record_the_same(tmp_path):
     assert rows(short) == rows(whole)
     names = [name for thread in rows(short) for _, name, _ in thread]
     assert len(names) > 800 and "torch::autograd::AccumulateGrad" in names
+
+
+def test_both_paths_record_the_same_of_tasks_of_torchscript(tmp_path):
+    plain = run(tmp_path / "plain", "scripted", preload=False)
+    auto = run(tmp_path / "auto", "scripted")
+    callbacks = run(tmp_path / "callbacks", "scripted", TORCH_PATH="callbacks")
+    assert told(plain) == told(auto) == told(callbacks)
+    short, whole = ([collections.Counter((e["name"], json.dumps(e["args"].get("Input Dims"))) for e in one.ops())
+                     for one in map(torch_runs.trace, (auto, callbacks))])
+    assert short == whole and short["<forked function>", "[[4, 8]]"] == short["aten::add", "[[4, 8], [4, 8], []]"] == 50
 
 
 def test_torch_profiler_in_mid_window_sees_the_same(tmp_path):

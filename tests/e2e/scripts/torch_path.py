@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that uses much of torch's record path, in deterministic order, and looks at the calls that cprof leads to itself.
 
-Usage: torch_path.py diverse | profiled | slots SLOTS | taken SLOTS | read_only SLOTS | storm. SLOTS is a JSON object: {name of a function: offset of
+Usage: torch_path.py diverse | scripted | profiled | slots SLOTS | taken SLOTS | read_only SLOTS | storm. SLOTS is a JSON object: {name of a function: offset of
 libtorch_cpu's GOT entry for it}. Prints one JSON object: "results" is a hash of all that was computed, the rest what the test asks for.
 """
 
@@ -16,6 +16,8 @@ import threading
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+
+from path_slots import Slots
 
 LISTS, NAMES = "_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE", "_ZN3c108demangleB5cxx11EPKc"
 step = getattr(ctypes.CDLL(None), "cprof_step", lambda: None)
@@ -85,7 +87,7 @@ def diverse():
             torch.mm(values, values)
         except RuntimeError as error:
             note(str(error))
-    note(forked(values), torch.vmap(torch.dot)(values, values), *torch.func.jvp(torch.sin, (values,), (values,)))
+    note(torch.vmap(torch.dot)(values, values), *torch.func.jvp(torch.sin, (values,), (values,)))
     note(torch.func.grad(lambda x: model(x).sum())(values))
     inner = values.clone().requires_grad_()
     checkpoint(model, inner, use_reentrant=False).sum().backward()
@@ -106,26 +108,13 @@ def diverse():
         worker.join()
 
 
-class Slots:
-    """libtorch_cpu's GOT entries, read and written as another tool in this process would."""
-
-    def __init__(self, offsets):
-        self.base = min(int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "libtorch_cpu.so" in line)
-        self.torch = ctypes.CDLL("libtorch_cpu.so")
-        self.at = {name: self.base + offset for name, offset in json.loads(offsets).items()}
-
-    def now(self, name):
-        return ctypes.c_uint64.from_address(self.at[name]).value
-
-    def put(self, name, value):
-        ctypes.c_uint64.from_address(self.at[name]).value = value
-
-    def torchs(self, name):
-        return ctypes.cast(getattr(self.torch, name), ctypes.c_void_p).value
-
-    def ours(self):
-        """Which of the calls lead elsewhere than to torch."""
-        return [name for name in self.at if self.now(name) != self.torchs(name)]
+def scripted():
+    """Which of the two threads adds, and which gives memory back, is a race of the program's own."""
+    values = torch.randn(4, 8)
+    step()
+    for _ in range(50):
+        note(forked(values))
+    step()
 
 
 def demangled(function, mangled):
@@ -257,7 +246,7 @@ def main():
     step()  # what comes before the first mark may be recorded
     if what in ("diverse", "storm"):
         step()
-    told = {"diverse": diverse, "slots": slots, "taken": taken, "read_only": read_only, "storm": storm, "profiled": profiled}[what](*args) or {}
+    told = {"diverse": diverse, "scripted": scripted, "slots": slots, "taken": taken, "read_only": read_only, "storm": storm, "profiled": profiled}[what](*args) or {}
     if what == "diverse":
         step()
     print(json.dumps({"results": results.hexdigest(), **told}))
