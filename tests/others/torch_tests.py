@@ -21,12 +21,22 @@ GROUPS = {
                 "profiler/test_memory_profiler profiler/test_kineto profiler/test_execution_trace test_itt",
     "small": "test_futures test_module_hooks test_module_tracker test_weak test_subclass test_monitor test_autograd_fallback test_flop_counter "
              "test_dlpack test_throughput_benchmark test_mkl_verbose test_mkldnn_verbose test_logging test_openmp test_native_mha test_show_pickle",
+    "hooks of modules": "test_flop_counter",
     "serialization": "test_serialization",
     "dataloader": "test_dataloader",
     "dynamo": "dynamo/test_profiler dynamo/test_hooks",
     "multiprocessing": "test_multiprocessing test_multiprocessing_spawn",
+    "dispatch": "test_overrides test_dispatch test_static_runtime test_autocast test_functional_optim lazy/test_bindings",
+    "store": "distributed/test_store",
 }
-LEFT_OUT = {"dataloader": "not (Segfault or error_traceback or proper_exit)"}  # they crash or wait on purpose, for minutes
+# Of these groups not all is run.
+CHOSEN = {
+    "dataloader": "not (Segfault or error_traceback or proper_exit)",  # they crash or wait on purpose, for minutes
+    "small": "not test_hook_registration",
+    "hooks of modules": "test_hook_registration",
+}
+# It counts the entries of torch's tables of hooks, where CPROF_WITH_MODULES=1 has two (scripts/LIMITS.md).
+SETTINGS = {"hooks of modules": {"CPROF_WITH_MODULES": "0"}}
 
 
 def _ran(command, folder):
@@ -88,7 +98,7 @@ def torch_tests(build):
         if not paths:
             yield f"PyTorch's tests: {name}", None, reason or f"none of its files are in {tests}"
             continue
-        left_out = ["-k", LEFT_OUT[name]] if name in LEFT_OUT else []
+        chosen = ["-k", CHOSEN[name]] if name in CHOSEN else []
         arguments = ["-m", "pytest", "-q", "-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "--timeout", "300", "--junit-xml",
-                     "junit.xml", "--rootdir", str(tests), *left_out, *paths]
-        yield f"PyTorch's tests: {name}", arguments, {"PYTHONPATH": f"{packages}:{tests}", "OMP_NUM_THREADS": "1"}
+                     "junit.xml", "--rootdir", str(tests), *chosen, *paths]
+        yield f"PyTorch's tests: {name}", arguments, {"PYTHONPATH": f"{packages}:{tests}", "OMP_NUM_THREADS": "1", **SETTINGS.get(name, {})}
