@@ -2,6 +2,8 @@
 """`cprof explain` on steps without a GPU: small operators, tensors of a function's own, the interpreter's lock, loaders, transfers, and ranks. Each at
 half of its threshold, a little above it, and at twice of it."""
 
+import json
+
 import pytest
 
 import tool
@@ -160,6 +162,16 @@ def pauses(places=10, each_us=500):
 @SHARES
 def test_a_thread_that_holds_the_interpreters_lock(share, told):
     assert rules(steps(pauses(), share, ran=1.0, main_ran=1 - share - 0.01)) == ["interpreter-lock"] * told
+
+
+def test_a_process_whose_number_was_moved(tmp_path):
+    """As in a container: below 4096 a number is taken for a GPU's, so cprof writes a million more; threads keep theirs."""
+    path = steps(pauses(), 0.2, ran=1.0, main_ran=0.79)
+    trace = json.load(open(path))
+    for event in trace["traceEvents"]:
+        event.update(pid=1_000_077, tid=event["tid"] if event["tid"] == 4194305 else 77)
+    moved = tool.write(tmp_path / "moved.json", **{"events": trace.pop("traceEvents")}, **trace)
+    assert rules(moved) == rules(path) == ["interpreter-lock"]
 
 
 @pytest.mark.parametrize("fault, account", [

@@ -26,7 +26,7 @@ from cprof.tool.reader import open_trace
 from cprof.tool.span_reader import Wanted, Watch, read_spans
 from cprof.tool.spans import (AT_A_TIME, FRAME, LIMIT, WATCHED, args_of, in_order, int_or_none, module_of, of_frames, step_number,
                               text_of, to_ns)
-from cprof.tool.steps import STEPS
+from cprof.tool.steps import STEPS, is_main_thread
 from cprof.tool.thread_states import COLLECTIVE, NOBODY, Cause, ThreadStates, line_of
 
 BUSY = ("computation", "exposed_comm", "exposed_memcpy")
@@ -258,7 +258,7 @@ class Trace:
         self._waits: Dict[Any, List[_Wait]] = {}
         self._lead: Dict[_Wait, int] = {}
         self._main = self._main_place()
-        self.on_main_thread = self._main is not None and self._main[0] == self._main[1]  # the steps are made there
+        self.on_main_thread = self._main is not None and is_main_thread(*self._main[:2])  # the steps are made there
         self.windows: List[Window] = []
         spans = self._steps()
         self._find_waits()

@@ -12,9 +12,15 @@ ROW = "4194305"                           # STEP_TID of writer/window/window.c
 FOREIGN_PIDS = 10_000_000                 # from here on: of files that were merged into cprof's (writer/import/foreign.h)
 FOREIGN_DIGITS = len(str(FOREIGN_PIDS))
 RANGE_NAME = "torch.profiler step "       # of one of the program's; STEP_RANGE_NAME of writer/json/json.h
+GPU_PIDS, PID_SHIFT = 4096, 1_000_000     # a process of a number below is written with so much more (writer/window/window.c)
 NAMES = ("ProfilerStep#", RANGE_NAME)
 STEPS = "ProfilerStep*"                   # all of them, in tables
 RANGES = STEPS + " (torch.profiler)"      # beside cprof's; as writer/sums/top.c has it
+
+
+def is_main_thread(pid: str, tid: str) -> bool:
+    """Whether a thread is the first one of its process, which has the same number."""
+    return pid == tid or tid.isdecimal() and int(tid) < GPU_PIDS and pid == str(int(tid) + PID_SHIFT)
 
 
 def is_step_name(name: str) -> bool:
