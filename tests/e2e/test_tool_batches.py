@@ -72,7 +72,8 @@ def test_numpy_gives_the_same_sums(tmp_path, monkeypatch):
         expected = answers(path)
         assert not any(seen[-2:])
         monkeypatch.setattr(span_batches, "WORTH", 0)
-        monkeypatch.setattr(spans, "AT_A_TIME", 1)
+        monkeypatch.setattr(spans, "AT_A_TIME", chance.choice([1, 5, 40]))
+        monkeypatch.setattr(span_batches, "AT_ONCE", chance.choice([1, 7, 100]))
         monkeypatch.setattr(spans, "SORTED_AT_ONCE", chance.choice([1, 3, 17, 1 << 16]))
         assert answers(path) == expected, seed
     assert sum(seen) > 100

@@ -14,6 +14,7 @@ from cprof.tool.fast import fast_numpy
 from cprof.tool.spans import MARKS, Row, Spans, parts_in_time
 from cprof.tool.span_tree import LIBRARY
 
+AT_ONCE = 1 << 14      # new spans of a batch
 WORTH = 1 << 14        # spans of a row: for fewer, numpy need not be loaded
 MOST = 1 << 61         # no sum may come near 64 bits: Python's have no such limit
 
@@ -64,8 +65,9 @@ def batches(spans: Spans, row: Row, without: Callable[[Any, Any, Any], Any]) -> 
     """A thread's spans. without: of columns of kinds, starts and ends, which spans are as if they were not there; or None."""
     tree = _Tree(spans, row, without)
     for part in parts_in_time(row.start, row.end, spans.progress):
-        yield tree.batch(part, False)
-        forget()
+        for at in range(0, len(part), AT_ONCE):
+            yield tree.batch(part[at:at + AT_ONCE], False)
+            forget()
         if spans.progress:
             spans.progress.add(len(part))
     if tree.is_open:

@@ -36,7 +36,7 @@ ASYNC_RANGES = ("gloo:", "mpi:", "ucc:", "nccl:")
 CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
 DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
 SORTED_AT_ONCE = 1 << 16
-WAITING_MOST = 4                          # pieces of so many spans that are sorted together
+WAITING_MOST = 8                          # pieces that are sorted together, at most
 MARKS = 1 << 20
 AT_A_TIME = 1 << 14                       # spans between looks at memory and clock
 WATCHED = frozenset((*CALLS, *WORK, "collective_comm"))
@@ -363,17 +363,18 @@ def parts_in_time(start: Any, end: Any = None, progress: Optional[Progress] = No
     """What in_time() gives, in arrays of numpy. Without ends: in the order of the starts."""
     numpy = fast_numpy()
     starts, ends = (numpy.frombuffer(one, "q") if one is not None else None for one in (start, end))
-    places = range(0, len(starts), SORTED_AT_ONCE)
-    least, most = (numpy.array([limit(starts[at:at + SORTED_AT_ONCE]) for at in places] + [numpy.iinfo("q").max]) for limit in (numpy.min, numpy.max))
+    size = min(SORTED_AT_ONCE, AT_A_TIME)
+    places = range(0, len(starts), size)
+    least, most = (numpy.array([limit(starts[at:at + size]) for at in places] + [numpy.iinfo("q").max]) for limit in (numpy.min, numpy.max))
     least = numpy.minimum.accumulate(least[::-1])[::-1]
     if any((most[:n] >= least[n]).sum() > WAITING_MOST for n in range(len(places))):  # pieces do not follow each other
         order = iter(_merged_in_time(start, end, progress) if end is not None else in_order(len(start), start.__getitem__, progress))
-        for part in iter(lambda: list(itertools.islice(order, SORTED_AT_ONCE)), []):
+        for part in iter(lambda: list(itertools.islice(order, size)), []):
             yield numpy.array(part, "q")
         return
     waiting = numpy.zeros(0, "q")
     for n, at in enumerate(places):
-        found = numpy.concatenate((waiting, numpy.arange(at, min(at + SORTED_AT_ONCE, len(starts)))))
+        found = numpy.concatenate((waiting, numpy.arange(at, min(at + size, len(starts)))))
         begun = starts[found]
         found = found[numpy.lexsort((found, -ends[found], begun) if ends is not None else (found, begun))]
         # what no later one can stand before
@@ -381,7 +382,7 @@ def parts_in_time(start: Any, end: Any = None, progress: Optional[Progress] = No
         waiting = found[done:]
         forget()
         if progress:
-            progress.add(min(SORTED_AT_ONCE, len(starts) - at))
+            progress.add(min(size, len(starts) - at))
         if done:
             yield found[:done]
 
