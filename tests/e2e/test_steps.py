@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 import support
-from conftest import ROOT
-from torch_runs import ALWAYS, assert_told, both_pythons, needs_torch_2, printed, python_or_skip, run, torch_version, trace, traces
+from conftest import FULL, ROOT, matrix
+from torch_runs import ALWAYS, PYTHONS, assert_told, both_pythons, needs_torch_2, printed, python_or_skip, run, torch_version, trace, traces
 
 
 def assert_probes(one, wanted, count):
@@ -43,18 +43,21 @@ def test_optimizer_marks_steps(which, tmp_path):
     assert len(one.ranges("^whole iteration$")) == 6, "no range is cut by a step's edge"
 
 
-@both_pythons
-@pytest.mark.parametrize("pattern,wanted,count", [
-    ("*", {**{4 * i + 3: [i] for i in range(6)}, **{24 + i: [6 + i] for i in range(6)}}, 30),
-    ("SGD", {**{3 * i + 3: [i] for i in range(5)}, 18: [5, 6], **{18 + 2 * i: [6 + i] for i in range(1, 6)}}, 30),
-    ("[!S]*", {**{i: [i] for i in range(6)}, None: list(range(6, 12))}, 6),
-    ("Sharded", {0: list(range(7)), **{i: [6 + i] for i in range(1, 6)}}, 6)])
-def test_optimizers_of_a_class_mark_steps(pattern, wanted, count, which, tmp_path):
+# Pattern: (probes by step, number of steps).
+BY_CLASS = {"*": ({**{4 * i + 3: [i] for i in range(6)}, **{24 + i: [6 + i] for i in range(6)}}, 30),
+            "SGD": ({**{3 * i + 3: [i] for i in range(5)}, 18: [5, 6], **{18 + 2 * i: [6 + i] for i in range(1, 6)}}, 30),
+            "[!S]*": ({**{i: [i] for i in range(6)}, None: list(range(6, 12))}, 6),
+            "Sharded": ({0: list(range(7)), **{i: [6 + i] for i in range(1, 6)}}, 6)}
+
+
+@pytest.mark.parametrize("which, pattern", matrix([(which, pattern) for which in PYTHONS for pattern in BY_CLASS],
+                                                  *[("own", pattern) for pattern in BY_CLASS], ("system", "SGD")))
+def test_optimizers_of_a_class_mark_steps(which, pattern, tmp_path):
     """CPROF_STEP=optimizer:GLOB: the end of each outermost matching step(), whichever optimizer stepped first. Also several times in
     an iteration, and inside the step() of an optimizer that does not match."""
     done = run("steps.py", tmp_path, "gan", "sharded", python=python_or_skip(which), STEP=f"optimizer:{pattern}", **ALWAYS)
     one = trace(done)
-    assert_probes(one, wanted, count)
+    assert_probes(one, *BY_CLASS[pattern])
     assert one.account["optimizers"] == {"SGD": 18, "Adam": 6, "Sharded": 6}, "outermost ones"
     assert "stepped" not in done.err, "who has chosen needs no list"
 
@@ -215,26 +218,21 @@ def test_epoch_scope_with_a_dataloader(tmp_path):
     assert all(one.lost == 0 and not one.account["partial"] for one in traces(done))
 
 
-@pytest.fixture(scope="module")
-def optimizer_of_libtorch(tmp_path_factory):
-    """tests/e2e/c/optimizer.cpp, without Python."""
+def test_a_training_in_cpp(tmp_path):
+    """libtorch without Python. The step() of its optimizers opens no range. A line says so, and what does mark steps.
+    `make test` compiles the program without the optimizer."""
     if not shutil.which("g++"):
         pytest.skip("no g++ on this machine")
     torch = pytest.importorskip("torch")
     include, library = (pathlib.Path(torch.__file__).parent / name for name in ("include", "lib"))
-    program = tmp_path_factory.mktemp("libtorch") / "optimizer"
-    subprocess.run(["g++", "-std=c++20", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{ROOT}",
-                    f"-I{include}", f"-I{include}/torch/csrc/api/include", ROOT / "tests/e2e/c/optimizer.cpp", "-o", program,
+    program = tmp_path / "training"
+    subprocess.run(["g++", "-std=c++20", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *["-DOPTIMIZER"] * FULL,
+                    f"-I{ROOT}", f"-I{include}", f"-I{include}/torch/csrc/api/include", ROOT / "tests/e2e/c/optimizer.cpp", "-o", program,
                     f"-L{library}", "-ltorch", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{library},-rpath-link,{library}"], check=True)
-    return program
-
-
-def test_an_optimizer_of_libtorch(optimizer_of_libtorch, tmp_path):
-    """Its step() opens no range. A line says so, and what does mark steps."""
-    silent = support.run([optimizer_of_libtorch], tmp_path / "silent")
+    silent = support.run([program], tmp_path / "silent")
     assert silent.rc == 0 and silent.out == "done\n" and len(silent.traces) == 1 and "stepped" not in silent.err
     [line] = silent.complaints
     assert line.startswith("no step was marked: the trace holds the whole run (cprof_step(), an optimizer of Python, or CPROF_STEP=")
-    marked = support.run([optimizer_of_libtorch, "mark"], tmp_path / "marked", **ALWAYS)
+    marked = support.run([program, "mark"], tmp_path / "marked", **ALWAYS)
     assert marked.rc == 0 and marked.complaints == [] and len(trace(marked).ops("^aten::matmul$")) == 5
     assert sorted(trace(marked).steps) == [0, 1, 2, 3, 4]
