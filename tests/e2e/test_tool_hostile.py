@@ -98,9 +98,9 @@ PLACES = {"in front of the events": (b'"host_name": "vm"', b'"host_name": %s'), 
               Concrete_Inputs=["", "", "", "%s", "[0, 0]", "[1, 1]", "1"])).encode() + b',\n{"ph": "M", "name": "thread_name"')}
 
 
-def run_all_commands(what, recovered):
-    """Every command on t.json, other.json and PART: none goes wrong, each says which file it cannot read."""
-    others = [*[["merge", "--jobs", jobs, "t.json", "other.json", "-o", "merged.json", "-f"] for jobs in "12"], ["ranks", "t.json", "other.json"],
+def run_all_commands(what, recovered, jobs="12"):
+    """Every command on t.json, other.json and PART: none goes wrong, each says which file it cannot read. jobs: processes of merge."""
+    others = [*[["merge", "--jobs", n, "t.json", "other.json", "-o", "merged.json", "-f"] for n in jobs], ["ranks", "t.json", "other.json"],
               ["compare", "t.json", "other.json"], ["recover", "--force", PART, "-o", recovered]]
     for command in [[command[0], "t.json"] + command[1:] for command in COMMANDS] + others:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
@@ -148,7 +148,7 @@ def test_no_number_makes_a_command_go_wrong(place, number, monkeypatch, request)
         pathlib.Path("t.json").write_bytes(old.join(parts[:cut]) + new.replace(b"%s", number) + old.join(parts[cut:]))
         pathlib.Path("other.json").write_bytes(text.replace(b'"baseTimeNanoseconds": 1793664', b'"baseTimeNanoseconds": 1793663'))
         shutil.copy("t.json", PART)
-        run_all_commands((at,), f"whole-{at}.json")
+        run_all_commands((at,), f"whole-{at}.json", *matrix(["12"], "1"))
 
 
 @pytest.mark.parametrize("command", [["events", "t.json"], ["top", "t.json"], ["check", "t.json"], ["env"], ["ranks", "t.json"],
