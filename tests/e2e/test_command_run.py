@@ -45,7 +45,7 @@ def test_the_program_runs_as_it_would_plainly(tmp_path):
     assert path.name == "rank0.3.pt.trace.json" and support.step_numbers(support.load(path)) == [1, 2]
     first, *commands = summary(done)
     where = re.escape(str(path.relative_to(tmp_path)))
-    assert re.fullmatch(rf"cprof: rank 0: 2 steps \(1-2\), [\d.e-]+ ms on average, 0 lost: {where} \([\d.]+ kB\)", first), first
+    assert re.fullmatch(rf"cprof: rank 0: 2 steps \(1-2\), mean [\d.e-]+ ms, 0 lost: {where} \([\d.]+ kB\)", first), first
     run = where.split("/")[0]
     assert [re.fullmatch(rf"  \S*cprof (\w+) {run} +# [a-z ,]+", line)[1] for line in commands] == ["explain", "top", "open"], commands
 
@@ -82,7 +82,7 @@ def test_a_rank_has_one_line(tmp_path):
     """Traces that another folder's list names are in it, too: the program chose where they go."""
     code = "import os\nos.environ['RANK'] = '3'\n" + STEPS
     done = cprof("run", "--steps", "1-2,4,6,8", *python(code), env={"CPROF_FOLDER": "traces"})
-    assert re.match(r"cprof: rank 3: 5 steps \(1-2, 4, 6, \.\.\.\), \S+ ms on average, 0 lost: traces/rank3\.3\.pt\.trace\.json and 3 more \(", done.stderr), done.stderr
+    assert re.match(r"cprof: rank 3: 5 steps \(1-2, 4, 6, \.\.\.\), mean \S+ ms, 0 lost: traces/rank3\.3\.pt\.trace\.json and 3 more \(", done.stderr), done.stderr
     moved = cprof("run", "--", "env", "CPROF_FOLDER=elsewhere", sys.executable, "-c", STEPS)
     assert "elsewhere/rank0.5.pt.trace.json" in moved.stderr, moved.stderr
 

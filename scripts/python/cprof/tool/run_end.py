@@ -91,13 +91,13 @@ def _steps(traces: List[Trace]) -> Iterator[str]:
     if count > 0:
         listed = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:STEP_RANGES]]
         yield f"{count} step{'s' * (count > 1)} ({', '.join(listed)}{', ...' * (len(ranges) > STEP_RANGES)})"
-        yield f"{sum(one.number('steps_ms') for one in traces) / count:.4g} ms on average"
+        yield f"mean {sum(one.number('steps_ms') for one in traces) / count:.4g} ms"
     elif any(one.line for one in traces):
         yield "no whole step"
 
 
 def rank_line(rank: int, traces: List[Trace]) -> str:
-    """rank 0: 4 steps (1-4), 12.3 ms on average, 0 lost: run/torch_traces/rank0.5.pt.trace.json (1.2 MB)"""
+    """rank 0: 4 steps (1-4), mean 12.3 ms, 0 lost: run/torch_traces/rank0.5.pt.trace.json (1.2 MB)"""
     said = list(_steps(traces))
     if rank >= 0:
         said.append(f"{int(sum(one.number('lost') for one in traces)):,} lost")
