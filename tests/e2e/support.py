@@ -203,13 +203,14 @@ class Running:
         with self._new_line:
             return text in "".join(self._err)
 
-    def wait_flushed(self, *texts):
-        """Until the open file, gzip or not, is whole and holds the texts; its path."""
+    def wait_flushed(self, *texts, without=()):
+        """Until the open file, gzip or not, is whole and holds the texts and none of the others; its path. A range stands in the file as
+        soon as it is open, also in front of records that the cprof thread reads only in its next pass."""
         def holds():
             for path in files(self.folder, ".part"):
                 with contextlib.suppress(OSError, EOFError, ValueError, zlib.error):
                     data = read_bytes(path)
-                    if all(text.encode() in data for text in texts) and parse(data):
+                    if all(text.encode() in data for text in texts) and not any(text.encode() in data for text in without) and parse(data):
                         return path
             return None
         return wait_until(holds, f"{texts} in an open file")

@@ -12,6 +12,7 @@ import mmap
 import os
 import sys
 import threading
+import time
 
 import torch
 from torch import nn
@@ -114,6 +115,9 @@ def scripted():
     step()
     for _ in range(50):
         note(forked(values))
+    # A call may end on the other thread, behind its result. That thread must not need the interpreter any more when it ends.
+    time.sleep(0.5)
+    note(values + 1)  # the thread that began a call hears of such an end when it records again
     step()
 
 
