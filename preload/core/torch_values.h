@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading an operator's inputs (c10::IValue, c10::TensorImpl) by torch_layout.h's offsets: what
  * shapes and FLOPs are made from. In the operator's start callback only: the inputs live as long as
- * the call. No reference is taken, nothing is written. `l` is torch_api.layout: who writes bytes in
- * between would have it read again each time. */
+ * the call. No reference is taken, nothing is written. */
 #ifndef PRELOAD_CORE_TORCH_VALUES_H
 #define PRELOAD_CORE_TORCH_VALUES_H
 
@@ -27,16 +26,17 @@ static inline const void *value_pointer(const void *object, uint16_t offset)
 }
 
 /* Which kind of c10::IValue it is. */
-static inline uint32_t value_tag(const struct torch_layout *l, const void *value)
+static inline uint32_t value_tag(const void *value)
 {
     uint32_t tag;
-    memcpy(&tag, (const char *)value + l->iv_tag, sizeof tag);
+    memcpy(&tag, (const char *)value + torch_api.layout->iv_tag, sizeof tag);
     return tag;
 }
 
 /* A tensor whose sizes can be told; nested and symbolic ones cannot, as in Kineto. */
-static inline bool value_has_sizes(const struct torch_layout *l, const void *tensor)
+static inline bool value_has_sizes(const void *tensor)
 {
+    const struct torch_layout *l = torch_api.layout;
     if (!tensor || tensor == torch_api.undefined_tensor)
         return false;
     uint8_t flags = ((const uint8_t *)tensor)[l->ti_flags];
@@ -55,21 +55,22 @@ static inline uint64_t value_strideless_keys(const struct torch_layout *l)
 }
 
 /* Whether its layout has strides: not sparse (COO, CSR) and not mkldnn's. */
-static inline bool value_is_strided(const struct torch_layout *l, const void *tensor)
+static inline bool value_is_strided(const void *tensor)
 {
+    const struct torch_layout *l = torch_api.layout;
     return !(value_word(tensor, l->ti_key_set) & value_strideless_keys(l));
 }
 
 /* Whether the tag is one of those that Kineto calls Scalar. */
-static inline bool value_is_scalar(const struct torch_layout *l, uint32_t tag)
+static inline bool value_is_scalar(uint32_t tag)
 {
-    return tag < 16 && (l->scalar_tags >> tag & 1);
+    return tag < 16 && (torch_api.layout->scalar_tags >> tag & 1);
 }
 
 /* The tensor's number of dimensions in *n and its sizes; only if value_has_sizes(). */
-static inline const int64_t *value_sizes(const struct torch_layout *l, const void *tensor,
-                                         uint64_t *n)
+static inline const int64_t *value_sizes(const void *tensor, uint64_t *n)
 {
+    const struct torch_layout *l = torch_api.layout;
     *n = value_word(tensor, l->ti_ndim);
     return *n > l->ti_inline_max ? value_pointer(tensor, l->ti_sizes)
                                  : (const int64_t *)((const char *)tensor + l->ti_sizes);
