@@ -430,7 +430,7 @@ def _outlier_steps(group: Group) -> List[Finding]:
     names = CPU if group.device == "cpu" else BUSY + IDLE
     if lost * len(group.counted) <= group.queued_ns and _common(group, usual, names) < 2:
         return []  # threads waited as long for a processor, which the trace does not tell step by step
-    # What is said of several is true of each: of a step of two seconds more, none of 20 ms more is told in the same breath.
+    # The title holds for each step that it names: a step that took 20 ms more is not named with one that took two seconds more.
     longest = max(window.total for window in group.outliers) - usual
     told = [window for window in group.outliers if (window.total - usual) * 2 >= longest]
     more = {name: group.mean(told, name) - group.mean(group.usual, name) for name in names}
@@ -442,8 +442,8 @@ def _outlier_steps(group: Group) -> List[Finding]:
                 if name == part:
                     causes[cause] += sign * time / len(windows)
     steps = [window.step for window in group.outliers if window.step is not None]
-    named = [str(window.step) for window in told if window.step is not None]
-    who = (f"steps {', '.join(named[:5])}{', ...' * (len(named) > 5)} take" if len(named) > 1 else f"step {named[0]} takes" if named else "a part takes")
+    named = ", ".join(str(window.step) for window in told[:5]) + (", ..." if len(told) > 5 else "")
+    who = f"steps {named} take" if len(told) > 1 else f"step {named} takes"
     others = f" ({len(group.outliers) - len(told)} more by less)" if len(told) < len(group.outliers) else ""
     where = f": {_where(causes)}" if causes else ""
     title = f"{who} far longer{others}: {more[part] / 1e6:,.1f} ms more{' each' * (len(told) > 1)} of {part}{where}"
