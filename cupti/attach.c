@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes CUPTI and leaves it as another client expects to find it. */
+/* Subscribes to CUPTI and sets its process-wide attributes; undoes both for the next client. */
 #include "cupti/attach.h"
 
 #include "cupti/buffers.h"
 #include "cupti/other_client.h"
 #include "cupti/switch.h"
 
-/* cuptiGetVersion() of 12.8: from there on it may be flushed while threads fill buffers of their
- * own. Really from 12.6 Update 2 on, which has no number. */
-#define PER_THREAD 26
+/* cuptiGetVersion() of 12.8. A flush is safe while threads fill buffers of their own from 12.6
+ * Update 2 on, which has no version number of its own. */
+#define PER_THREAD_SINCE 26
 
-static void *subscriber; /* NULL: borrowed, another client holds the subscription */
+static void *subscriber; /* NULL: another client holds the subscription */
 
 static void set_attribute(const struct cupti *c, int attribute, uint8_t value)
 {
@@ -18,24 +18,25 @@ static void set_attribute(const struct cupti *c, int attribute, uint8_t value)
     c->set_attribute(attribute, &size, &value);
 }
 
-/* What is the process's, not the subscriber's; detach() sets it back. No buffer is out. CUPTI
- * keeps its own clock (cuptiActivityRegisterTimestampCallback cannot be undone): from cprof's clock
- * to another client's and back, CUPTI would place the first kernels between the two. */
-static int settle_in(const struct cupti *c, unsigned stays)
+/* Sets attributes that belong to the process, not to the subscriber. detach() resets them. No
+ * buffer is out. CUPTI keeps its own clock, because cuptiActivityRegisterTimestampCallback() cannot
+ * be undone: after a change of clients, CUPTI would give the first kernels times between the two
+ * clocks. */
+static int set_process_state(const struct cupti *c, unsigned stays)
 {
     c->set_thread_id_type(CUPTI_THREAD_SYSTEM);
     set_attribute(c, CUPTI_ZEROED_BUFFERS, 1);
-    if (c->version >= PER_THREAD)
+    if (c->version >= PER_THREAD_SINCE)
         set_attribute(c, CUPTI_PER_THREAD_BUFFERS, 1);
-    if (stays & SWITCH_KERNELS) /* kernels stay on: their times are kept in the host's memory */
+    if (stays & SWITCH_KERNELS) /* see FIRST_13_0 in session.c */
         set_attribute(c, CUPTI_HOST_PINNED, 1);
     return c->register_callbacks(buffers_request, buffers_complete);
 }
 
-/* Subscribes, or borrows CUPTI from a client that holds the subscription and was seen to have
- * nothing enabled: the activity API does not ask who is subscribed. One that was never seen (a tool
- * outside the process) is left alone. False: not now. */
-static bool join_in(const struct cupti *c, const struct callback_to *to, int *result)
+/* Subscribes. If another client holds the subscription and has no kind enabled, uses CUPTI without
+ * one: the activity API does not check the subscriber. Refuses when cprof has never seen the
+ * subscriber's calls, as with a tool outside the process. Returns whether CUPTI may be used now. */
+static bool subscribe_or_borrow(const struct cupti *c, const struct callback_to *to, int *result)
 {
     bool subscribed, idle = other_client_is_idle(&subscribed);
     subscriber = NULL;
@@ -45,8 +46,8 @@ static bool join_in(const struct cupti *c, const struct callback_to *to, int *re
     return *result == CUPTI_OK || (*result == CUPTI_MULTIPLE_SUBSCRIBERS && subscribed && idle);
 }
 
-/* The first time a kind is enabled takes long; its cost is to fall here. initializing: inside
- * cuInit. Returns an error only where CUPTI cannot record at all. */
+/* Enabling a kind for the first time takes long; start-up is to pay for it. initializing: inside
+ * cuInit. Returns an error only if CUPTI cannot record at all. */
 static int enable_first(const struct cupti *c, unsigned stays, bool initializing)
 {
     static bool done;
@@ -62,7 +63,7 @@ static int enable_first(const struct cupti *c, unsigned stays, bool initializing
 void detach(const struct cupti *c)
 {
     set_attribute(c, CUPTI_ZEROED_BUFFERS, 0);
-    if (c->version >= PER_THREAD)
+    if (c->version >= PER_THREAD_SINCE)
         set_attribute(c, CUPTI_PER_THREAD_BUFFERS, 0);
     c->set_thread_id_type(CUPTI_THREAD_DEFAULT);
     if (c->enable_all_sync_records)
@@ -75,9 +76,9 @@ void detach(const struct cupti *c)
 int attach(const struct cupti *c, const struct callback_to *to, unsigned stays, bool initializing)
 {
     int result;
-    if (!join_in(c, to, &result))
+    if (!subscribe_or_borrow(c, to, &result))
         return result;
-    result = settle_in(c, stays);
+    result = set_process_state(c, stays);
     if (result == CUPTI_OK)
         result = enable_first(c, stays, initializing);
     if (result != CUPTI_OK)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking CUPTI and leaving it: the subscription, and the attributes that are the process's. Under
- * the session's lock. */
+/* CUPTI's subscription and its process-wide attributes. Call under the session's lock. */
 #ifndef CUPTI_ATTACH_H
 #define CUPTI_ATTACH_H
 
@@ -9,13 +8,13 @@
 #include "cupti/bind.h"
 #include "cupti/callback.h"
 
-/* Subscribes, or borrows CUPTI from a client that is subscribed and idle; sets the attributes; the
- * first time enables what is slow to enable. stays: what stays on between windows (switch.h).
- * initializing: inside cuInit. Returns CUPTI's result: CUPTI_MULTIPLE_SUBSCRIBERS while another
- * client is at work. After an error nothing has changed. */
+/* Subscribes, or uses CUPTI beside a subscriber that is idle. Sets the attributes. The first call
+ * enables the kinds that are slow to enable. stays: kinds that stay on between windows (switch.h).
+ * initializing: inside cuInit. Returns CUPTI's result, CUPTI_MULTIPLE_SUBSCRIBERS while another
+ * client is at work. An error leaves nothing changed. */
 int attach(const struct cupti *c, const struct callback_to *to, unsigned stays, bool initializing);
 
-/* Unsubscribes; the attributes get CUPTI's own defaults. No kind is on and no buffer is out. */
+/* Unsubscribes and restores CUPTI's default attributes. No kind may be on and no buffer out. */
 void detach(const struct cupti *c);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds libcupti and its functions. In this order: a libcupti that is loaded; one that lies where
- * the loaded CUDA runtime, torch or another library of NVIDIA's wheels says; the loader's search
- * path; the conventional folders of a toolkit. */
+/* Finds libcupti and binds its functions. It tries a libcupti that is loaded; then folders near the
+ * loaded CUDA runtime, torch and NVIDIA's wheels; then the loader's search path; then the usual
+ * toolkit folders. */
 #include "cupti/bind.h"
 
 #include <dlfcn.h>
@@ -16,12 +16,12 @@
 #define PATHS     8u
 #define ANY_MAJOR 0
 
-/* What loader_walk() shows of interest. */
+/* Paths of loaded libraries that lead to a libcupti. */
 struct loaded {
     char cupti[PATHS][1024], cudart[PATHS][1024], torch[1][1024], wheel[PATHS][1024],
         driver[1][1024];
     unsigned n_cupti, n_cudart, n_torch, n_wheel, n_driver;
-    bool torch_cpu, torch_cuda; /* libtorch_cpu.so without a libcupti, libtorch_cuda.so */
+    bool torch_cpu, torch_cuda; /* a libtorch_cpu.so that needs no libcupti; a libtorch_cuda.so */
 };
 
 static const int majors[] = {13, 12, 11};
@@ -31,7 +31,7 @@ static const char *soname(int major)
     return major == 13 ? "libcupti.so.13" : major == 12 ? "libcupti.so.12" : "libcupti.so.11.8";
 }
 
-/* ---- what the process has ---- */
+/* ---- loaded libraries ---- */
 
 static bool starts(const char *text, const char *with)
 {
@@ -44,7 +44,7 @@ static void keep_path(char (*paths)[1024], unsigned *n, unsigned most, const cha
         memcpy(paths[(*n)++], path, strlen(path) + 1);
 }
 
-/* "/lib/libx.so" of "/a/lib/libx.so"; slash: the last one. */
+/* Returns "/lib/libx.so" for "/a/lib/libx.so". slash: the last slash of the path. */
 static const char *last_folder(const char *path, const char *slash)
 {
     const char *at = slash;
@@ -59,7 +59,7 @@ static bool is_linked_to_cupti(const struct dl_phdr_info *info)
     return elf_loaded(info, &object) && elf_loaded_needs(&object, "libcupti");
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
+static int note_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size;
     struct loaded *l = arg;
@@ -75,21 +75,22 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
     else if (starts(slash, "/libtorch") && strstr(slash, ".so"))
         keep_path(l->torch, &l->n_torch, 1, path);
     else if (strstr(path, "/nvidia/") && starts(last_folder(path, slash), "/lib/"))
-        keep_path(l->wheel, &l->n_wheel, PATHS, path); /* of nvidia/cublas/lib, nvidia/cu13/lib */
+        keep_path(l->wheel, &l->n_wheel, PATHS, path); /* nvidia/cublas/lib, nvidia/cu13/lib */
     l->torch_cuda |= starts(slash, "/libtorch_cuda");
     l->torch_cpu |= starts(slash, "/libtorch_cpu") && !is_linked_to_cupti(info);
     return 0;
 }
 
-/* Kineto is a part of libtorch_cpu.so. Where that is not linked to a libcupti, CUPTI is inside
- * (PyTorch's wheels up to 1.13). Kineto's calls then pass no symbol that cprof could stand in front
- * of, and a subscription of cprof's would leave Kineto without GPU events. */
+/* libtorch_cpu.so contains Kineto. If it needs no libcupti, CUPTI is linked into it (PyTorch's
+ * wheels up to 1.13). cprof cannot interpose Kineto's calls then. Its subscription would leave
+ * Kineto without GPU events. */
 static bool has_cupti_in_torch(const struct loaded *l)
 {
     return l->torch_cpu && l->torch_cuda;
 }
 
-/* 12 of libcudart.so.12 and libcudart-9335f6a2.so.12.1; ANY_MAJOR where the name does not tell. */
+/* Returns 12 for libcudart.so.12 and libcudart-9335f6a2.so.12.1, ANY_MAJOR for a name without a
+ * version. */
 static int major_of(const char *path)
 {
     const char *at = strrchr(path, '/');
@@ -106,7 +107,7 @@ int bind_file_version(const char *path, int *minor)
     return major;
 }
 
-/* The same of the file that a loaded library's name leads to: libcudart.so.12 ->
+/* bind_file_version() of the file that the loaded library's link names: libcudart.so.12 ->
  * libcudart.so.12.4.127. */
 static int real_version(const char *loaded, int *minor)
 {
@@ -116,14 +117,14 @@ static int real_version(const char *loaded, int *minor)
     return major;
 }
 
-/* CUDA itself is not asked: cprof adds no call to what the program does. */
+/* Does not call cudaRuntimeGetVersion(): cprof adds no CUDA call to the program's. */
 int bind_runtime_version(void)
 {
     struct loaded *l = calloc(1, sizeof *l);
     int major = 0, minor = -1;
     if (!l)
         return 0;
-    loader_walk(look_at, l);
+    loader_walk(note_library, l);
     if (l->n_cudart)
         major = real_version(l->cudart[0], &minor);
     free(l);
@@ -135,30 +136,30 @@ int bind_driver_cuda(int release)
     static const struct {
         int release, cuda;
     } since[] = {
-        {580, 13}, {525, 12}, {450, 11}}; /* CUDA's release notes: minimum driver by toolkit */
+        {580, 13}, {525, 12}, {450, 11}}; /* CUDA's release notes, minimum driver by toolkit */
     for (unsigned i = 0; i < sizeof since / sizeof *since; i++)
         if (release >= since[i].release)
             return since[i].cuda;
     return 0;
 }
 
-/* The newest CUDA of the loaded driver, from the number of its release; 0: it does not tell. */
+/* Newest major CUDA version of the loaded driver, from its release number; 0: unknown. */
 static int newest_cuda(const struct loaded *l)
 {
     int minor;
     return l->n_driver ? bind_driver_cuda(real_version(l->driver[0], &minor)) : 0;
 }
 
-/* ---- where it may lie ---- */
+/* ---- candidate folders ---- */
 
-/* Below the folder of libcudart or of torch. */
+/* Relative to the folder of libcudart or of torch. */
 static const char *const places[] = {
     "",                             /* conda; nvidia/cu13/lib; lib64 with links */
     "../../cuda_cupti/lib/",        /* wheels: nvidia/cuda_runtime/lib */
     "../extras/CUPTI/lib64/",       /* toolkit: lib64 */
     "../../../extras/CUPTI/lib64/", /* toolkit: targets/x86_64-linux/lib */
     "../../nvidia/cuda_cupti/lib/", /* wheels: torch/lib */
-    "../../nvidia/cu13/lib/",       /* the same */
+    "../../nvidia/cu13/lib/",       /* wheels of CUDA 13: torch/lib */
 };
 
 static const char *const toolkits[] = {
@@ -208,13 +209,14 @@ static void *open_loaded(const struct loaded *l)
     }
     for (unsigned i = 0; i < l->n_cupti; i++) {
         void *handle = dlopen(l->cupti[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (handle && loader_symbol(handle, "cuptiGetVersion")) /* not one of its helpers */
+        if (handle && loader_symbol(handle, "cuptiGetVersion")) /* helper libraries lack it */
             return handle;
     }
     return NULL;
 }
 
-/* One major version: beside the runtime and torch, on the loader's path, in a toolkit. */
+/* Tries one major version: beside the runtime, torch and wheels, on the loader's path, in a
+ * toolkit. */
 static void *open_major(const struct loaded *l, int major)
 {
     void *handle = NULL;
@@ -234,8 +236,8 @@ static void *open_major(const struct loaded *l, int major)
     return handle;
 }
 
-/* The major of the loaded runtime first; never one that is newer than the driver, which would
- * refuse to start. */
+/* Tries the major version of the loaded runtime first. Skips versions newer than the driver, which
+ * would fail to start. */
 static void *open_new(const struct loaded *l)
 {
     int newest = newest_cuda(l);
@@ -257,7 +259,7 @@ static void *open_new(const struct loaded *l)
 
 /* ---- binding ---- */
 
-/* Takes every function; false when one that is needed is missing. */
+/* Binds every function. Returns false if a NEEDED one is missing. */
 static bool bind_all(struct cupti *c, void *handle)
 {
     bool whole = true;
@@ -269,7 +271,8 @@ static bool bind_all(struct cupti *c, void *handle)
     return whole;
 }
 
-/* Forgets what the library exports but does not do well before the version in its row. */
+/* Unbinds functions that the library exports but that work only from the version in their row
+ * on. */
 static void unbind_newer(struct cupti *c)
 {
 #define CUPTI(field, function, since, parameters)                                                  \
@@ -279,8 +282,8 @@ static void unbind_newer(struct cupti *c)
 #undef CUPTI
 }
 
-/* CUPTI, too, opens the driver by this name. Where 13.2.86 does not find it, cuptiGetVersion()
- * calls itself until the stack is full; older ones tell their version, and newer ones an error. */
+/* CUPTI opens the driver by this name, too. Without a driver, cuptiGetVersion() of 13.2.86 recurses
+ * until the stack overflows. Older versions return their version, newer ones an error. */
 static bool has_driver(void)
 {
     return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != NULL;
@@ -292,7 +295,7 @@ static enum bind_result open_library(void **handle)
     enum bind_result result = BIND_NOT_FOUND;
     if (!l)
         return result;
-    loader_walk(look_at, l);
+    loader_walk(note_library, l);
     if (has_cupti_in_torch(l))
         result = BIND_IN_TORCH;
     else if ((*handle = open_loaded(l)) || (*handle = open_new(l)))
@@ -334,17 +337,17 @@ void bind_say_missing(const struct cupti *c, enum bind_result found)
 {
     static const char hooks_only[] = "CUDA calls are recorded, GPU activity is not";
     if (found == BIND_NOT_FOUND)
-        log_info("no libcupti is to be found; %s", hooks_only);
+        log_info("found no libcupti.so (CUDA 11.8 to 13); %s", hooks_only);
     else if (found == BIND_NO_DRIVER)
-        log_info("no driver (libcuda.so.1) is to be found; %s", hooks_only);
+        log_info("found no driver (libcuda.so.1); %s", hooks_only);
     else if (found == BIND_IN_TORCH)
         log_warn("this PyTorch has CUPTI linked into libtorch_cpu.so, or none; so that its own "
                  "profiler works, %s",
                  hooks_only);
     else if (found == BIND_TOO_OLD)
-        log_info("%s: older than CUDA 11.8; %s", c->path, hooks_only);
+        log_info("%s: CUPTI is older than CUDA 11.8; %s", c->path, hooks_only);
     else if (found == BIND_BROKEN)
-        log_warn("%s: not a whole CUPTI; %s", c->path, hooks_only);
+        log_warn("%s: CUPTI lacks functions that cprof needs; %s", c->path, hooks_only);
 }
 
 const char *bind_versions_json(const struct cupti *c)

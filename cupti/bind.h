@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcupti found at run time: the copy that the process has, or the one that belongs to its CUDA
- * runtime. Functions by dlsym() only: a NEEDED libcupti would be another copy than the
- * program's. */
+/* Finds libcupti at run time: the loaded copy, or the copy that belongs to the loaded CUDA runtime.
+ * cprof is not linked to libcupti, which could load a second copy beside the program's. */
 #ifndef CUPTI_BIND_H
 #define CUPTI_BIND_H
 
@@ -11,55 +10,54 @@
 
 #include "cupti/constants.h"
 
-#define CUPTI_OLDEST 18 /* 11.8: the record layouts that translate.c knows begin here */
+#define CUPTI_OLDEST 18 /* 11.8: records.h has no older layouts */
 
-/* Bound functions; one that this version does not have is NULL, never a NEEDED one. */
+/* Bound functions. One that this version lacks is NULL; a NEEDED one never is. */
 struct cupti {
 #define CUPTI(field, function, since, parameters) int(*field) parameters;
 #include "cupti/bind.def"
 #undef CUPTI
     uint32_t version; /* cuptiGetVersion() */
-    int error;        /* and its result */
+    int error;        /* result of cuptiGetVersion() */
     char path[1024];  /* of the library */
 };
 
 enum bind_result {
     BIND_DONE,
     BIND_NOT_FOUND,
-    BIND_TOO_OLD, /* path and version say which */
-    BIND_BROKEN,  /* it lacks a function that cprof needs */
-    BIND_NO_GPU,  /* it does not tell its version; error says why */
+    BIND_TOO_OLD, /* see path and version */
+    BIND_BROKEN,  /* a function in bind.def that is NEEDED is missing */
+    BIND_NO_GPU,  /* cuptiGetVersion() failed with `error` */
     BIND_NO_DRIVER,
-    BIND_IN_TORCH, /* the process has a CUPTI that cprof cannot watch */
+    BIND_IN_TORCH, /* CUPTI is linked into libtorch */
 };
 
-/* Finds, opens and binds libcupti. Once; any thread, inside a dlopen too. */
+/* Finds, opens and binds libcupti. Call once, on any thread, also inside a dlopen(). */
 enum bind_result bind_open(struct cupti *c);
 
-/* One line that says why bind_open() found no CUPTI, for all but BIND_DONE and BIND_NO_GPU. */
+/* Logs why bind_open() found no CUPTI. Silent for BIND_DONE and BIND_NO_GPU. */
 void bind_say_missing(const struct cupti *c, enum bind_result found);
 
-/* CUPTI's text for a result. Any thread. */
+/* CUPTI's name of a result. Any thread. */
 const char *bind_error(const struct cupti *c, int result);
 
-/* Version of the loaded runtime as CUDA numbers it (12040), from the name of its file; 0: none is
- * loaded, or its name does not tell (a wheel's does not). Any thread. */
+/* Version of the loaded CUDA runtime, 12040 for 12.4, from its file name. 0: no runtime is loaded,
+ * or its name lacks the minor version, as in wheels. Any thread. */
 int bind_runtime_version(void);
 
-/* Members of a trace's head, each with a comma and a newline: the versions of CUPTI and of the
- * runtime, where known. Valid until the next call. cprof thread. */
+/* JSON members for the trace's head, each with a comma and a newline: the known versions of CUPTI
+ * and of the runtime. Valid until the next call. cprof thread. */
 const char *bind_versions_json(const struct cupti *c);
 
-/* Major and *minor version in a library's file name: 12 and 4 of libcudart.so.12.4.127; 0 and -1
- * where there is none. Pure. */
+/* Major and *minor version in a library's file name: 12 and 4 for libcudart.so.12.4.127. Returns 0
+ * and -1 where a number is missing. Pure. */
 int bind_file_version(const char *path, int *minor);
 
-/* The newest major CUDA version that a driver of this release runs (13 for 580.65), 0: too old.
- * Pure. */
+/* Newest major CUDA version that a driver of this release runs: 13 for 580. 0: too old. Pure. */
 int bind_driver_cuda(int release);
 
-/* For tests: the paths below which a libcupti of `major` would lie, seen from a loaded library at
- * `loaded`: place `n`, false when there are no more. */
+/* For tests: writes to `path` the `n`th candidate path of a libcupti of `major` near the library
+ * `loaded`. Returns false when there are no more. */
 bool bind_place(const char *loaded, int major, unsigned n, char *path, size_t size);
 
 #endif

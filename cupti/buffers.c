@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The buffers that CUPTI fills: a pool without locks. Free lists are stacks of places in one
- * table, with a count beside the head so that a head that left and came back is told from one
- * that stayed (ABA); the completed list is only pushed to and taken whole. */
+/* Lock-free pool of the buffers that CUPTI fills. A free list is a stack of table places. Its head
+ * carries a counter against ABA. The list of completed buffers is only pushed to, and taken as a
+ * whole. */
 #include "cupti/buffers.h"
 
 #include <string.h>
@@ -11,11 +11,11 @@
 #include "writer/writer.h"
 
 #define PAGE         4096u
-#define BIG_FREE     16u         /* prepared at least */
-#define SMALL_FREE   16u         /* the same */
-#define REFILL_BYTES (32u << 20) /* made present in one pass at most */
-#define UNREFUSED    8u          /* times the limit: addresses where no request may be refused */
-/* older than every tick: for the moment between taking a buffer and reading the clock */
+#define BIG_FREE     16u /* free buffers kept prepared */
+#define SMALL_FREE   16u
+#define REFILL_BYTES (32u << 20) /* most bytes made present in one pass */
+#define UNREFUSED    8u          /* limit factor when nothing may be refused (CUPTI before 12.9) */
+/* older than every tick: marks a buffer that was handed out but whose time is not read yet */
 #define HANDED_NOW    1u
 #define SIZES         2u
 #define COUNTER_SHIFT 32
@@ -23,18 +23,19 @@
 /* Buffers of one size. */
 struct pool {
     uint8_t *base;
-    uint64_t size;         /* of one; whole pages */
-    uint32_t first, count; /* its rows of the table */
-    unsigned low;          /* that many are kept free */
-    /* the most requests of a pass lately: what a stall of the cprof thread or a burst needed is
-     * given back within a minute, also in a window without end; cprof thread */
+    uint64_t size;         /* of one buffer; whole pages */
+    uint32_t first, count; /* rows of `table` */
+    unsigned low;          /* least number of free buffers */
+    /* Decaying maximum of requests per refill. Memory that a burst or a stalled cprof thread needed
+     * is freed within a minute, also inside a long window. cprof thread. */
     unsigned recent;
-    _Atomic uint32_t made; /* rows whose pages are accessible; requests and cprof thread add */
-    /* count << 32 | place + 1: prepared ones; all threads; acquire and release */
+    _Atomic uint32_t made; /* accessible rows; requests and cprof thread add */
+    /* counter << 32 | place + 1: prepared buffers; all threads; acquire and release */
     _Atomic uint64_t free;
-    /* the same: accessible, zero, not present; all threads; acquire and release */
+    /* counter << 32 | place + 1: accessible, zeroed, not present; all threads; acquire and
+     * release */
     _Atomic uint64_t cold;
-    _Atomic int32_t n_free; /* length of `free`, about; all threads; relaxed */
+    _Atomic int32_t n_free; /* approximate length of `free`; all threads; relaxed */
     _Atomic uint32_t asked; /* requests since the last refill; relaxed */
 };
 
@@ -45,9 +46,9 @@ static bool refusing;
 static struct pool pools[SIZES]; /* big, small */
 static _Atomic(struct buffer *) completed;
 static _Atomic uint64_t unread_from =
-    UINT64_MAX;                 /* ticks; the session writes, completions read; relaxed */
-static _Atomic bool want_small; /* the session writes, requests read; relaxed */
-static _Atomic bool forcing;    /* the flushing thread writes, completions read; relaxed */
+    UINT64_MAX;                 /* ticks; session writes, completions read; relaxed */
+static _Atomic bool want_small; /* session writes, requests read; relaxed */
+static _Atomic bool forcing;    /* flushing thread writes, completions read; relaxed */
 static _Atomic uint64_t present, unprepared, refused;
 
 /* ---- free lists ---- */
@@ -95,7 +96,7 @@ static struct buffer *take_free(struct pool *p)
 
 /* ---- memory ---- */
 
-/* Counts `bytes` as present; false when that is over the limit and the limit holds. */
+/* Counts `bytes` as present. Returns false if `limited` and that exceeds the limit. */
 static bool within_limit(uint64_t bytes, bool limited)
 {
     uint64_t before = atomic_fetch_add_explicit(&present, bytes, memory_order_relaxed);
@@ -105,7 +106,7 @@ static bool within_limit(uint64_t bytes, bool limited)
     return false;
 }
 
-/* A zeroed buffer whose pages are not present. One system call at most. Any thread. */
+/* Returns a zeroed buffer whose pages are not present. At most one system call. Any thread. */
 static struct buffer *make_buffer(struct pool *p, bool limited)
 {
     if (!within_limit(p->size, limited))
@@ -176,7 +177,7 @@ bool buffers_start(uint64_t bytes, uint64_t limit, bool may_refuse)
     uint64_t reach = may_refuse ? limit : limit * UNREFUSED;
     limit_bytes = limit;
     refusing = may_refuse;
-    for (;; reach /= 2) { /* less where the addresses of the process are limited */
+    for (;; reach /= 2) { /* smaller under RLIMIT_AS */
         uint64_t n_big = reach / big, n_small = reach / small;
         if (n_big < 2 || n_small < 2)
             return false;
@@ -189,13 +190,13 @@ bool buffers_start(uint64_t bytes, uint64_t limit, bool may_refuse)
                 munmap(range, range_bytes);
             continue;
         }
-        madvise(range, range_bytes, MADV_DONTDUMP); /* core files need not hold them */
+        madvise(range, range_bytes, MADV_DONTDUMP); /* keep the buffers out of core files */
         lay_out(&pools[0], range, big, 0, (uint32_t)n_big, BIG_FREE);
         lay_out(&pools[1], range + n_big * big, small, (uint32_t)n_big, (uint32_t)n_small,
                 SMALL_FREE);
         break;
     }
-    prepare_buffers(&pools[0], BIG_FREE, REFILL_BYTES); /* the rest comes from the cprof thread */
+    prepare_buffers(&pools[0], BIG_FREE, REFILL_BYTES); /* the cprof thread adds the rest */
     return true;
 }
 
@@ -233,8 +234,8 @@ void buffers_unread_from(uint64_t ticks)
 
 /* ---- CUPTI's side ---- */
 
-/* Marked as out before its time is read, so that buffers_returned() never misses one that was taken
- * before the ticks it asks about. */
+/* Marks the buffer as out before reading the time. Otherwise buffers_returned(ticks) could miss a
+ * buffer that was handed out before `ticks`. */
 static void hand_out(struct buffer *b)
 {
     atomic_store(&b->handed, HANDED_NOW);
@@ -256,7 +257,7 @@ void buffers_request(uint8_t **data, size_t *size, size_t *max_records)
     }
     if (!b && small)
         b = take_free(other);
-    *max_records = 0; /* as many as fit */
+    *max_records = 0; /* no limit but the size */
     *data = b ? b->data : NULL;
     *size = b ? b->size : 0;
     if (b)
@@ -312,8 +313,8 @@ struct buffer *buffers_take(void)
     return oldest;
 }
 
-/* All of it: CUPTI may have written behind what it calls valid, and does not zero what we hand
- * in. */
+/* Zeroes the whole buffer: CUPTI may write beyond what it reports as valid, and does not zero
+ * buffers itself (CUPTI_ZEROED_BUFFERS). */
 void buffers_recycle(struct buffer *b)
 {
     struct pool *p = &pools[b >= &table[pools[1].first]];
@@ -331,7 +332,7 @@ static void trim(struct pool *p, unsigned keep, uint64_t most_bytes)
         struct buffer *b = take_free(p);
         if (!b)
             return;
-        madvise(b->data, b->size, MADV_DONTNEED); /* reads as zero from now on */
+        madvise(b->data, b->size, MADV_DONTNEED); /* reads as zeros afterwards */
         atomic_fetch_sub_explicit(&present, b->size, memory_order_relaxed);
         push(&p->cold, b);
     }
@@ -361,9 +362,9 @@ static uint32_t rows_made(const struct pool *p)
     return made < p->count ? made : p->count;
 }
 
-/* One that was given out before `ticks` is in CUPTI's hands or, unless only those count, still to
- * be read. */
-static bool any_since(uint64_t ticks, bool only_out)
+/* Whether a buffer that was handed out before `ticks` is still with CUPTI or, unless only_out,
+ * still unread. */
+static bool any_pending(uint64_t ticks, bool only_out)
 {
     for (unsigned i = 0; i < SIZES; i++)
         for (uint32_t n = rows_made(&pools[i]), at = 0; at < n; at++) {
@@ -377,12 +378,12 @@ static bool any_since(uint64_t ticks, bool only_out)
 
 bool buffers_returned(uint64_t ticks)
 {
-    return !any_since(ticks, false);
+    return !any_pending(ticks, false);
 }
 
 bool buffers_out(uint64_t ticks)
 {
-    return any_since(ticks, true);
+    return any_pending(ticks, true);
 }
 
 void buffers_await(uint64_t ticks, long ms)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The buffers that CUPTI writes its records into: one reserved range of addresses, of which as much
- * is made present as is needed, in two sizes. Requests and completions are lock-free; the cprof
- * thread refills, empties and zeroes.
+/* The buffers that CUPTI writes records into, in two sizes. One range of addresses is reserved; its
+ * memory is made present as needed. Requests and completions are lock-free. The cprof thread
+ * prepares, reads and zeroes buffers.
  *
- *     buffers_refill (cprof) -> free -> buffers_request (application) -> CUPTI -> buffers_complete
- *     (any) -> buffers_take (cprof)
- *                                 ^------------------- buffers_recycle (cprof)
- * ------------------------------------------' */
+ *     buffers_refill (cprof thread) -> free list
+ *     free list -> buffers_request (application thread) -> CUPTI -> buffers_complete (any thread)
+ *     -> buffers_take (cprof thread) -> buffers_recycle (cprof thread) -> free list */
 #ifndef CUPTI_BUFFERS_H
 #define CUPTI_BUFFERS_H
 
@@ -15,90 +14,89 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BUFFER_SMALL (64u << 10) /* while CUPTI should give records back soon (T13) */
+#define BUFFER_SMALL (64u << 10) /* used while CUPTI should return records soon (T13) */
 
 enum buffer_state { BUFFER_IN, BUFFER_OUT, BUFFER_DONE };
 
-/* What is known of one buffer, apart from its bytes, which CUPTI owns while it is out. */
+/* Description of one buffer. CUPTI owns the buffer's bytes while it is out. */
 struct buffer {
     uint8_t *data;       /* constant */
     uint64_t size;       /* constant; bytes */
-    uint64_t valid;      /* bytes of records; the completing thread writes before it publishes */
-    bool forced;         /* it came during a forced flush: records may be unfinished; as valid */
-    struct buffer *next; /* in the list of completed ones; as valid */
-    /* in a free list: place of the next + 1; whoever owns it writes; relaxed */
+    uint64_t valid;      /* bytes of records; completing thread writes before publishing */
+    bool forced;         /* from a forced flush: records may be unfinished; as `valid` */
+    struct buffer *next; /* in the list of completed buffers; written as `valid` */
+    /* in a free list: place of the next buffer + 1; written by the owner; relaxed */
     _Atomic uint32_t link;
-    /* enum buffer_state; request, completion and cprof thread move it on; seq_cst */
+    /* enum buffer_state; requests, completions and cprof thread change it; seq_cst */
     _Atomic int state;
-    /* ticks when CUPTI got it, 0 = CUPTI has it not; request writes, cprof thread reads and clears;
-     * seq_cst */
+    /* ticks when CUPTI got the buffer; 0: not handed out. Requests write, cprof thread reads and
+     * clears; seq_cst */
     _Atomic uint64_t handed;
 };
 
 struct buffers_counts {
-    uint64_t present;    /* bytes that are made present, free ones included */
-    uint64_t out;        /* buffers that CUPTI has */
-    uint64_t unprepared; /* requests that found no prepared buffer and made one on the spot */
-    uint64_t refused;    /* requests that got none */
+    uint64_t present;    /* bytes of memory present, free buffers included */
+    uint64_t out;        /* buffers that CUPTI holds */
+    uint64_t unprepared; /* requests that found no prepared buffer and prepared one themselves */
+    uint64_t refused;    /* requests that got no buffer */
 };
 
-/* Reserves addresses for buffers of `bytes` and small ones, and makes the first few present. limit:
- * bytes that may be present at once; where a request may not be refused (may_refuse false: CUPTI
- * before 12.9 can crash on it) requests go beyond. false: no addresses to be had. Once, before
- * CUPTI gets the two functions below. */
+/* Reserves addresses for buffers of `bytes` and for small ones; makes the first few present. limit:
+ * most bytes present at once. may_refuse false: requests may exceed the limit, because CUPTI before
+ * 12.9 can crash on a refusal. Returns false if no addresses are free. Call once, before CUPTI gets
+ * buffers_request() and buffers_complete(). */
 bool buffers_start(uint64_t bytes, uint64_t limit, bool may_refuse);
 
-/* From now on requests get small buffers, or big ones again. Any thread. */
+/* Selects the size that later requests get. Any thread. */
 void buffers_small(bool small);
 
-/* A forced flush begins, or has returned. The flushing thread. */
+/* Tells that a forced flush begins or has returned. Flushing thread. */
 void buffers_forced(bool begins);
 
-/* What CUPTI gets from `ticks` on holds nothing that anybody wants: it is made free as soon as it
- * comes back, whether or not the cprof thread is awake. UINT64_MAX: all is wanted. Any thread. */
+/* Declares records in buffers handed out from `ticks` on unwanted: a completion recycles such a
+ * buffer at once. UINT64_MAX: all are wanted. Any thread. */
 void buffers_unread_from(uint64_t ticks);
 
-/* CUPTI's request. Application thread, inside a CUDA call: no lock, no allocation, no system call
- * but when the pool is empty. */
+/* CUPTI requests a buffer. Application thread inside a CUDA call. No lock, no allocation; one
+ * system call when no free buffer is prepared. */
 void buffers_request(uint8_t **data, size_t *size, size_t *max_records);
 
-/* CUPTI gives a buffer back. Any thread; wait-free but for other completions, but zeroes one that
- * is not to be read. A buffer that is not ours is ignored. */
+/* CUPTI returns a buffer. Any thread, lock-free. Zeroes an unwanted buffer. Ignores a buffer that
+ * is not cprof's. */
 void buffers_complete(void *context, uint32_t stream, uint8_t *data, size_t size, size_t valid);
 
-/* All completed buffers, oldest first, by `next`; NULL when there are none. cprof thread. */
+/* Takes all completed buffers, oldest first, linked by `next`; NULL: none. cprof thread. */
 struct buffer *buffers_take(void);
 
-/* Zeroes a buffer that was taken and makes it free. Whoever took it. */
+/* Zeroes a taken buffer and frees it. Called by its taker. */
 void buffers_recycle(struct buffer *b);
 
-/* Makes as many buffers present and free as requests since the last call let expect. Cheap when
- * there are enough. cprof thread. */
+/* Prepares as many free buffers as the requests since the last call suggest. Cheap when there are
+ * enough. cprof thread. */
 void buffers_refill(void);
 
-/* Gives the memory of free buffers beyond a few back to the system. cprof thread. */
+/* Returns the memory of all but a few free buffers to the system. cprof thread. */
 void buffers_trim(void);
 
-/* True when no buffer that was handed out before `ticks` is out or waits to be recycled. cprof
+/* True when every buffer handed out before `ticks` has been completed and recycled. cprof
  * thread. */
 bool buffers_returned(uint64_t ticks);
 
-/* True while CUPTI has one that was handed out before `ticks`. Any thread. */
+/* True while CUPTI holds a buffer that was handed out before `ticks`. Any thread. */
 bool buffers_out(uint64_t ticks);
 
-/* Waits until that is not so, for `ms` at most: CUPTI's own thread may bring what a flush is for a
- * moment after the flush has returned. Then another client's buffers may be registered already, or
- * nobody looks any more. */
+/* Waits at most `ms` until buffers_out(ticks) is false. CUPTI's thread may complete a buffer
+ * shortly after the flush returned, when another client may have registered its callbacks. */
 void buffers_await(uint64_t ticks, long ms);
 
-/* What is out will not come back: another client took CUPTI over. It counts as returned; it is used
- * again only if it does come. Any thread. */
+/* Counts buffers that are out as returned: another client took CUPTI over. Such a buffer is reused
+ * only if CUPTI completes it after all. Any thread. */
 void buffers_forget(void);
 
-/* Figures so far. Any thread; not one moment's. */
+/* Counts so far, not an atomic snapshot. Any thread. */
 struct buffers_counts buffers_counts(void);
 
-/* For tests: gives all back. */
+/* For tests: frees everything. */
 void buffers_stop(void);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What CUPTI calls on application threads: contexts, graph nodes, errors. */
+/* Handles CUPTI's callbacks on application threads: new contexts, graph nodes, fatal errors. */
 #include "cupti/callback.h"
 
 #include <stdatomic.h>
 
 #include "writer/writer.h"
 
-#define STATE_SINCE 20 /* 12.2 */
+#define STATE_SINCE 20 /* CUDA 12.2 */
 
 static const struct cupti *api;
 static struct callback_to on;
@@ -20,25 +20,24 @@ static uint64_t id_of(void *node)
     return id;
 }
 
-/* CUPTI counts neither these losses nor the iterations. */
-static void say_conditional(void)
+/* Tells once, because CUPTI does not report what it leaves out. */
+static void warn_conditional(void)
 {
     static _Atomic bool said;
     if (atomic_exchange(&said, true))
         return;
     log_warn(
-        "a CUDA graph has conditional nodes: of a loop, CUPTI records the first iteration only");
+        "a CUDA graph has conditional nodes; CUPTI records only the first iteration of a loop");
     writer_note("a CUDA graph has conditional nodes: kernels of later iterations are missing");
 }
 
-/* A node that instantiation makes is told of twice: created, then cloned from the one that was
- * captured. */
+/* Instantiation reports each node twice: as created, then as cloned from the captured node. */
 static void node_made(const struct cupti_graph_data *g, bool cloned)
 {
     uint64_t node = id_of(g->node);
     struct thread_log *log = node ? thread_log_get() : NULL;
     if (g->node_type == CUPTI_NODE_CONDITIONAL)
-        say_conditional();
+        warn_conditional();
     if (log)
         emit_graph_node(log, node, cloned ? id_of(g->original_node) : 0,
                         g->node_type == CUPTI_NODE_KERNEL);
@@ -60,7 +59,7 @@ static void called(void *arg, int domain, uint32_t cbid, const void *data)
             node_made(r->graph, cbid == CUPTI_NODE_CLONED);
     } else if (domain == CUPTI_STATE && cbid == CUPTI_FATAL_ERROR) {
         const struct cupti_state *s = data;
-        on.gone(s->message ? s->message : bind_error(api, s->result));
+        on.ended(s->message ? s->message : bind_error(api, s->result));
     }
 }
 

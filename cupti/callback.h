@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What CUPTI calls on application threads apart from buffers: the driver, contexts and graph nodes
- * as they come into being, and errors that end it. */
+/* CUPTI's callbacks on application threads, apart from buffers: driver initialised, context
+ * created, graph node created, fatal error. */
 #ifndef CUPTI_CALLBACK_H
 #define CUPTI_CALLBACK_H
 
@@ -10,14 +10,15 @@
 
 /* Called on any thread. */
 struct callback_to {
-    void (*gone)(const char *why); /* CUPTI tells that it has ended of itself */
-    void (*ready)(void); /* the driver is initialised, and again for each context; or NULL */
+    void (*ended)(const char *why); /* CUPTI detached itself after a fatal error */
+    void (*ready)(void);            /* driver initialised, and for each new context; or NULL */
 };
 
-/* Subscribes; *subscriber is what cuptiUnsubscribe() takes. Returns CUPTI's result. */
+/* Subscribes and enables the callbacks. *subscriber is for cuptiUnsubscribe(). Returns CUPTI's
+ * result. */
 int callback_subscribe(const struct cupti *c, void **subscriber, const struct callback_to *to);
 
-/* Forked child: callbacks do nothing from now on. */
+/* In a forked child: makes the callbacks do nothing. */
 void callback_abandon(void);
 
 #endif

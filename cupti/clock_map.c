@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns GPU timestamps into ticks of the CPU. */
+/* Converts CUPTI's timestamps to ticks of the CPU. */
 #include "cupti/clock_map.h"
 
 #include <float.h>
@@ -8,14 +8,14 @@
 #include "writer/writer.h"
 
 #define READINGS 5
-/* of a moment in which the thread is held up again and again; a reading takes some 100 ns */
+/* while the thread is preempted again and again; one reading takes some 100 ns */
 #define READINGS_MOST 100
-/* a stamp so little newer than the newest pair is simply new; farther ahead the clock was set
- * back */
+/* A stamp this little newer than the newest pair is simply newer. A larger gap means that the clock
+ * was set back. */
 #define SOON_NS     1000000000u
 #define STRAIGHT_NS 50.0 /* twice the jitter of a reading */
 #define SLEWED_MOST 0.25 /* chrony slews by 0.08 at most */
-/* pairs over which the slope beyond an end is taken: the jitter of one reading does not tilt it */
+/* Pairs that give the slope beyond an end: the jitter of one reading must not tilt it. */
 #define SLOPE_BY 16u
 
 static const struct clock_pair *pair(const struct cupti_clock *c, unsigned i)
@@ -31,7 +31,7 @@ const struct clock_pair *cupti_clock_last(const struct cupti_clock *c)
 static bool slope(const struct clock_pair *from, const struct clock_pair *to, double *out)
 {
     if (to->cupti <= from->cupti)
-        return false; /* set back meanwhile */
+        return false; /* the clock was set back */
     *out = (double)(to->ticks - from->ticks) / (double)(to->cupti - from->cupti);
     return true;
 }
@@ -41,8 +41,8 @@ static double rate(const struct cupti_clock *c)
     return c->rate > 0 ? c->rate : 1.0;
 }
 
-/* Between the two the clock was set: no slewing makes it so fast or slow. Before the rate is known
- * only one set back is told. */
+/* Whether the clock was set between two pairs: slewing does not change its rate that much. While
+ * the rate is unknown, only a clock that was set back is noticed. */
 static bool was_set(const struct cupti_clock *c, const struct clock_pair *from,
                     const struct clock_pair *to)
 {
@@ -55,7 +55,7 @@ static bool was_set(const struct cupti_clock *c, const struct clock_pair *from,
     return ran < ticks * (1 - SLEWED_MOST) || ran > ticks * (1 + SLEWED_MOST);
 }
 
-/* Lines from `a` are to pass near `b`, too. */
+/* Narrows the allowed slopes to lines from `a` that pass near `b`. */
 static void narrow(struct cupti_clock *c, const struct clock_pair *a, const struct clock_pair *b)
 {
     double cupti = (double)(b->cupti - a->cupti), ticks = (double)(b->ticks - a->ticks);
@@ -65,7 +65,7 @@ static void narrow(struct cupti_clock *c, const struct clock_pair *a, const stru
     c->high = high < c->high ? high : c->high;
 }
 
-/* Whether the last pair can be left out: `next` goes on in line. */
+/* Whether `next` continues the line, so that the last pair is redundant. */
 static bool in_line(const struct cupti_clock *c, const struct clock_pair *next)
 {
     double s;
@@ -101,12 +101,12 @@ void cupti_clock_add(struct cupti_clock *c, uint64_t cupti, uint64_t ticks)
 
 void cupti_clock_keep(struct cupti_clock *c)
 {
-    c->low = DBL_MAX; /* no line goes on from here: the last pair stays */
+    c->low = DBL_MAX; /* no slope is allowed, so the last pair stays */
     c->high = -DBL_MAX;
 }
 
-/* The longer a reading takes, the less it tells when inside it CUPTI's clock was read: a good one
- * is nearly as short as the shortest of all. */
+/* A reading pins down CUPTI's time better the shorter it is. A good one is nearly as short as the
+ * shortest so far. */
 bool cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *), struct clock_pair *out)
 {
     uint64_t best = UINT64_MAX;
@@ -127,7 +127,7 @@ bool cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *), struct cloc
     return best != UINT64_MAX;
 }
 
-/* On the line of `slope` through `a`. */
+/* Ticks on the line through `a` with `slope`. */
 static uint64_t along(const struct clock_pair *a, uint64_t cupti, double slope)
 {
     double delta = cupti >= a->cupti ? (double)(cupti - a->cupti) : -(double)(a->cupti - cupti);
@@ -137,7 +137,7 @@ static uint64_t along(const struct clock_pair *a, uint64_t cupti, double slope)
     return a->ticks + (uint64_t)(int64_t)ticks;
 }
 
-/* The slope at an end: over as many pairs as give one. */
+/* Slope at the oldest or newest end, over up to SLOPE_BY pairs that give one. */
 static double end_slope(const struct cupti_clock *c, bool newest)
 {
     double s = rate(c);
@@ -149,8 +149,8 @@ static double end_slope(const struct cupti_clock *c, bool newest)
     return s;
 }
 
-/* The stamp's place between two pairs; false: it has none there. Where the clock was set meanwhile,
- * after that if it can be. */
+/* Converts a stamp between two pairs. Returns false if it does not lie there. If the clock was set
+ * between them, a stamp that fits both sides counts as after the change. */
 static bool between(const struct cupti_clock *c, const struct clock_pair *a,
                     const struct clock_pair *b, uint64_t cupti, uint64_t *ticks)
 {
@@ -173,7 +173,7 @@ static bool between(const struct cupti_clock *c, const struct clock_pair *a,
 uint64_t cupti_clock_ticks(const struct cupti_clock *c, uint64_t cupti)
 {
     const struct clock_pair *newest = cupti_clock_last(c);
-    const struct clock_pair *below = NULL, *next = NULL; /* the nearest one; the one after a */
+    const struct clock_pair *below = NULL, *next = NULL; /* nearest earlier pair; pair after `a` */
     uint64_t ticks;
     if (!newest)
         return cupti;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUPTI's clock (CLOCK_REALTIME, which NTP slews and sets) in clock_ticks(): a piecewise-linear map
- * through pairs of readings. One pair every few milliseconds while records are made
- * (clock_pairs.h); those that lie on a line are not kept. cprof thread. */
+/* Maps CUPTI's clock (CLOCK_REALTIME, which NTP slews and sets) to clock_ticks(). The map is
+ * piecewise linear through pairs of readings, one every few milliseconds while CUPTI records
+ * (clock_pairs.h). Pairs on a line are merged. cprof thread. */
 #ifndef CUPTI_CLOCK_MAP_H
 #define CUPTI_CLOCK_MAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* of a steady clock for hours, two seconds were each one kept; older stamps go by the oldest
- * slope */
+/* Hours of a steady clock; two seconds if every pair were kept. Older stamps use the oldest
+ * slope. */
 #define CLOCK_PAIRS 8192u
 
 struct clock_pair {
@@ -21,28 +21,29 @@ struct cupti_clock {
     struct clock_pair pairs[CLOCK_PAIRS]; /* ring, oldest at `first` */
     unsigned first, count;
     double rate; /* ticks per unit of CUPTI's clock where no two pairs tell; 0 = 1 */
-    double low,
-        /* slopes from the last pair but one that pass near all that the last one stands for */
-        high;
-    uint64_t shortest; /* ticks that the shortest reading took; 0 = none yet */
+    /* slopes from the last pair but one that pass near the last pair and all merged into it */
+    double low, high;
+    uint64_t shortest; /* ticks of the shortest reading; 0: none yet */
 };
 
-/* Adds a pair; its ticks must be later than those of the last, else it is ignored. Takes the place
- * of the last one when the line from the one before passes within 50 ns of that and of all whose
- * place it took. */
+/* Adds a pair. Ignores one whose ticks are not later than the last pair's. The new pair replaces
+ * the last one if the line from the pair before passes within 50 ns of it and of all pairs merged
+ * into it. */
 void cupti_clock_add(struct cupti_clock *c, uint64_t cupti, uint64_t ticks);
 
-/* Stamps older than the newest pair are told the same from now on, whatever pairs are added: of a
- * call and its wait, 100 ns apart, one may have been written already. */
+/* Fixes the conversion of stamps older than the newest pair, whatever pairs follow. A call may have
+ * been written already when its wait, 100 ns apart, is converted. */
 void cupti_clock_keep(struct cupti_clock *c);
 
-/* Reads both clocks until a reading was about as short as the shortest ever, at most 100 times. The
- * pair of the shortest of them is the caller's to add. now(): 0 = success. False: it failed. */
+/* Reads both clocks until one reading is about as short as the shortest ever, at most 100 times.
+ * *out gets the pair of the shortest reading; the caller adds it. now() returns 0 on success.
+ * Returns false if it failed. */
 bool cupti_clock_read(struct cupti_clock *c, int (*now)(uint64_t *), struct clock_pair *out);
 
-/* Ticks of a stamp of CUPTI's clock: between the two pairs around it, the newest ones where the
- * clock was set back and it fits twice; where it was set between two pairs, by the nearer of them;
- * beyond the ends by the slope there. The stamp itself while there is no pair. */
+/* Converts a stamp of CUPTI's clock to ticks, between the two pairs around it. A clock that was set
+ * back gives two such places: the newer counts. Where the clock was set between two pairs, the
+ * nearer pair counts. Beyond the ends the slope there continues. Without pairs, returns the
+ * stamp. */
 uint64_t cupti_clock_ticks(const struct cupti_clock *c, uint64_t cupti);
 
 /* The newest pair, or NULL. */

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairs of clock readings that CUDA calls take, for the clock map. */
+/* Ring of clock pairs that application threads read in CUDA calls, for the clock map. */
 #include "cupti/clock_pairs.h"
 
 #include <stdatomic.h>
 
 #include "cupti/gpu_trace.h"
 
-#define PAIRS    4096u /* kept for a cprof thread that is late by a second */
-#define EVERY_NS 2.5e5 /* of which one takes some 100 */
-#define AGAIN_NS 1e5   /* after readings that were held up */
+#define PAIRS    4096u /* enough while the cprof thread is a second late */
+#define EVERY_NS 2.5e5 /* between readings; one takes some 100 */
+#define AGAIN_NS 1e5   /* after readings that were preempted */
 #define TRIES    3     /* the first one finds the caches cold */
 #define LOOKS    5
 #define ROUGH_NS 100000u
-#define QUICK_NS 500.0 /* a reading without a system call takes some 40 */
+#define QUICK_NS 500.0 /* a reading in the vDSO takes some 40 */
 
 _Atomic uint64_t gpu_clock_due = UINT64_MAX;
 
-/* The thread that is `taking` writes, the cprof thread reads. */
+/* The thread that holds `taking` writes, the cprof thread reads. */
 static struct clock_pair ring[PAIRS];
 static _Atomic uint64_t head, tail; /* pairs ever put in and taken out */
 static _Atomic bool taking, wanted;
-static _Atomic uint64_t most, every, again; /* ticks: of a good reading, and until the next */
+/* ticks: the longest good reading; the interval after a good reading and after a bad one */
+static _Atomic uint64_t most, every, again;
 
 static uint64_t system_ns(void)
 {
     return (uint64_t)clock_wall_now();
 }
 
-/* Ticks that it took. */
+/* Reads CLOCK_REALTIME between two reads of ticks. Returns the ticks that it took. */
 static uint64_t read_pair(struct clock_pair *out)
 {
     uint64_t before = clock_ticks();
@@ -39,7 +40,7 @@ static uint64_t read_pair(struct clock_pair *out)
 
 /* ---- application threads ---- */
 
-/* True when a good one was put into the ring. */
+/* Returns whether a good reading went into the ring. */
 static bool put_pair(void)
 {
     uint64_t at = atomic_load_explicit(&head, memory_order_relaxed);
@@ -61,7 +62,7 @@ static bool has_room(void)
 void gpu_clock_take(void)
 {
     if (atomic_exchange_explicit(&taking, true, memory_order_acquire))
-        return; /* another thread does */
+        return; /* another thread reads */
     uint64_t now = clock_ticks(), due = UINT64_MAX;
     if (now >= atomic_load_explicit(&gpu_clock_due, memory_order_relaxed)) {
         if (atomic_load_explicit(&wanted, memory_order_relaxed) && has_room())
@@ -73,8 +74,8 @@ void gpu_clock_take(void)
 
 /* ---- the cprof thread ---- */
 
-/* Readings that were held up tell nothing: then it is what it was. */
-static bool is_the_systems(int (*now)(uint64_t *), bool was)
+/* Whether now() reads CLOCK_REALTIME. Returns `was` when every reading was preempted. */
+static bool is_realtime(int (*now)(uint64_t *), bool was)
 {
     for (int i = 0; i < LOOKS; i++) {
         uint64_t stamp = 0, before = system_ns();
@@ -87,8 +88,8 @@ static bool is_the_systems(int (*now)(uint64_t *), bool was)
     return was;
 }
 
-/* Ticks per nanosecond; right within some per cent, unless it is held up: then pairs are read more
- * or less often for the first pass. */
+/* Ticks per nanosecond, within some per cent. Preemption makes it worse: pairs are then read too
+ * often or too seldom until the next pass. */
 static double rough_rate(void)
 {
     uint64_t from = clock_monotonic_ns(), ticks = clock_ticks(), now;
@@ -114,7 +115,7 @@ static bool is_quick(double rate)
 void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *), uint64_t until)
 {
     bool was = atomic_load_explicit(&wanted, memory_order_relaxed);
-    bool is = is_the_systems(now, was) && is_quick(c->rate > 0 ? c->rate : rough_rate());
+    bool is = is_realtime(now, was) && is_quick(c->rate > 0 ? c->rate : rough_rate());
     uint64_t at = atomic_load_explicit(&tail, memory_order_relaxed);
     for (; at != atomic_load_explicit(&head, memory_order_acquire); at++) {
         const struct clock_pair *pair = &ring[at % PAIRS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes full buffers on the cprof thread and translates their records. */
+/* Reads completed buffers on the cprof thread and translates their records. */
 #include "cupti/collect.h"
 
 #include <stdlib.h>
@@ -13,14 +13,12 @@
 #include "cupti/records.h"
 #include "cupti/translate.h"
 
-#define PAIR_NS 5000000u /* between two readings of the clocks: one in each pass, not two */
-#define NEAR                                                                                       \
-    (UINT64_C(1)                                                                                   \
-     << 47) /* ticks, half a day or more: a stamp this close to ours can be one of our clock */
-#define OUT_OF_ORDER    5000u      /* ticks */
-#define RECORDS_AT_ONCE 50000u     /* then it is the rings' turn: CUPTI's buffers can wait */
+#define PAIR_NS         5000000u /* between two readings of the clocks: one in each pass, not two */
+#define NEAR            (UINT64_C(1) << 47) /* ticks, half a day or more: two stamps of one clock */
+#define OUT_OF_ORDER    5000u               /* ticks */
+#define RECORDS_AT_ONCE 50000u     /* then the rings are drained; CUPTI's buffers can wait */
 #define DEVICE_NS       500000000u /* two flushes */
-#define KERNELS_LOOKED  16u /* that none of the first ones has a time tells that CUPTI gives none */
+#define KERNELS_LOOKED  16u        /* first kernels; if none of them has a time, CUPTI gives none */
 
 static const struct cupti *api;
 static struct translate reader;
@@ -29,9 +27,9 @@ static struct cupti_clock clocks;
 static _Atomic bool stopped;
 static const char *folder;
 static uint64_t paired_ns, ticks_now;
-static struct buffer *waiting; /* taken off CUPTI's list, oldest first */
-static bool apart;             /* CUPTI's own clock and ours cannot be taken for each other */
-static bool counts_ticks;      /* CUPTI's clock is ours now, whoever gave it */
+static struct buffer *waiting; /* completed buffers, oldest first */
+static bool distinct;          /* stamps of CLOCK_REALTIME and ticks differ by NEAR or more */
+static bool cupti_uses_ticks;  /* a client has made clock_ticks() CUPTI's clock */
 static unsigned kernels, kernels_untimed;
 
 /* ---- time ---- */
@@ -47,9 +45,9 @@ static int system_time(uint64_t *ns)
     return CUPTI_OK;
 }
 
-/* CUPTI's clock, read between two readings of ours, lies between them, but for what the processor
- * does out of order. */
-static bool is_own_thread(void)
+/* Whether CUPTI's clock is clock_ticks(): then its reading lies between two of ours, but for what
+ * the processor does out of order. */
+static bool reads_ticks(void)
 {
     uint64_t stamp = 0, before = clock_ticks();
     bool done = api->get_timestamp(&stamp) == CUPTI_OK;
@@ -57,20 +55,21 @@ static bool is_own_thread(void)
     return done && stamp + OUT_OF_ORDER >= before && stamp <= after + OUT_OF_ORDER;
 }
 
-/* While CUPTI's clock is ours (Kineto gives it the same counter) its own one, which is the
- * system's, goes on in the map: stamps of it may still come. */
+/* Kineto gives CUPTI a clock that counts like clock_ticks(). Stamps of CLOCK_REALTIME may still
+ * come, so the map continues with that clock. */
 static void read_clocks(void)
 {
     ticks_now = clock_ticks();
-    counts_ticks = is_own_thread();
+    cupti_uses_ticks = reads_ticks();
     struct clock_pair own;
-    bool done = cupti_clock_read(&clocks, counts_ticks ? system_time : api->get_timestamp, &own);
-    /* older ones first; while this thread is held up, calls go on taking newer ones */
+    bool done =
+        cupti_clock_read(&clocks, cupti_uses_ticks ? system_time : api->get_timestamp, &own);
+    /* the older pairs first: while this thread is preempted, calls read newer ones */
     clock_pairs_take(&clocks, api->get_timestamp, done ? own.ticks : clock_ticks());
     if (done)
         cupti_clock_add(&clocks, own.cupti, own.ticks);
     const struct clock_pair *last = cupti_clock_last(&clocks);
-    apart = last && !near(last->cupti, ticks_now);
+    distinct = last && !near(last->cupti, ticks_now);
 }
 
 void collect_clock(void)
@@ -83,22 +82,21 @@ void collect_clock(void)
     read_clocks();
 }
 
-/* Told stamp by stamp, because another client can change CUPTI's clock: Kineto gives it the same
- * counter that cprof does and leaves it there, though the first kernels may still be stamped by the
- * system's (pytorch#192021); and after a cuptiFinalize() it is the system's again. The two differ
- * by decades. A stamp of our counter is what it says: the map, which is one of nanoseconds, would
- * stretch it. */
+/* Decides for each stamp which clock it is from, because another client can change CUPTI's. Kineto
+ * sets a clock that counts ticks and leaves it set, but CLOCK_REALTIME may still stamp the first
+ * kernels (pytorch#192021). After cuptiFinalize() CUPTI uses CLOCK_REALTIME again. The two differ
+ * by decades. A stamp in ticks is returned as it is: the map is for nanoseconds. */
 uint64_t collect_ticks(uint64_t cupti_time)
 {
-    if ((apart || counts_ticks) && near(cupti_time, ticks_now))
+    if ((distinct || cupti_uses_ticks) && near(cupti_time, ticks_now))
         return cupti_time;
     return cupti_clock_ticks(&clocks, cupti_time);
 }
 
 /* ---- records ---- */
 
-/* 12.6U2 to 13.0 were seen to give kernels no times by a clock that a client gave. */
-static void look_at_kernel(bool untimed)
+/* CUPTI 12.6 Update 2 to 13.0 were seen to give kernels no times while a client's clock is set. */
+static void note_kernel_time(bool untimed)
 {
     if (kernels >= KERNELS_LOOKED)
         return;
@@ -140,7 +138,7 @@ static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_recor
             dump_record(activity);
         enum translate_result done = translate(&reader, activity, &record);
         if (*(const uint32_t *)activity == CUPTI_KIND_CONCURRENT_KERNEL)
-            look_at_kernel(done == TRANSLATE_UNTIMED);
+            note_kernel_time(done == TRANSLATE_UNTIMED);
         count_faults(done, faults);
         if (done != TRANSLATE_RECORD)
             continue;
@@ -148,13 +146,13 @@ static uint64_t walk(const struct buffer *b, void (*each)(const struct gpu_recor
         each(&record, arg);
     }
     if (!collect_stopped() &&
-        result != CUPTI_MAX_LIMIT_REACHED) /* at least one more, and no way to step over it */
+        result != CUPTI_MAX_LIMIT_REACHED) /* at least one record is lost: its stride is unknown */
         ++*(b->forced ? &faults->unfinished : &faults->invalid);
     return records;
 }
 
-/* Devices and contexts first: the kernels of another buffer need them. */
-static void learn(const struct buffer *b)
+/* Learns devices and contexts first: kernels in other buffers need them. */
+static void learn_devices(const struct buffer *b)
 {
     struct gpu_record unused;
     void *activity = NULL;
@@ -173,17 +171,17 @@ static void take_completed(void)
     *end = buffers_take();
     if (!*end)
         return;
-    read_clocks(); /* before translating, so that no stamp lies ahead */
+    read_clocks(); /* before translating, so that no stamp lies ahead of the newest pair */
     cupti_clock_keep(&clocks);
     for (const struct buffer *b = *end; b; b = b->next)
         if (b->valid)
-            learn(b);
+            learn_devices(b);
 }
 
-/* A kernel's occupancy needs its device, which may be described in another thread's buffer that
- * comes later: the first ones wait for it. Not for long, because that one is withheld while a
- * kernel in it is unfinished. */
-static bool may_go(bool last)
+/* Whether buffers may be translated. A kernel's occupancy needs its device, whose record may come
+ * later in another thread's buffer. Waits DEVICE_NS at most, because CUPTI withholds that buffer
+ * while a kernel in it is unfinished. */
+static bool may_translate(bool last)
 {
     static uint64_t since;
     uint64_t now = clock_monotonic_ns();
@@ -192,13 +190,13 @@ static bool may_go(bool last)
     return last || gpu_devices_known() || (since && now - since > DEVICE_NS);
 }
 
-/* The oldest buffer that has come back, or NULL. */
+/* The oldest completed buffer that may be translated, or NULL. */
 static struct buffer *next_buffer(bool last)
 {
-    static bool go; /* from then on for good */
+    static bool go; /* once true, stays true */
     if (!waiting || !go)
         take_completed();
-    go = go || may_go(last);
+    go = go || may_translate(last);
     struct buffer *b = go ? waiting : NULL;
     if (b)
         waiting = b->next;

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completed buffers to gpu_records: flush, walk, translate, count. cprof thread. */
+/* Turns completed buffers into gpu_records: walks, translates, counts faults. cprof thread. */
 #ifndef CUPTI_COLLECT_H
 #define CUPTI_COLLECT_H
 
 #include "cupti/bind.h"
 #include "cupti/gpu_trace.h"
 
-/* What the records of this process are read with. Once, before the cprof thread comes here.
- * dump_folder: NULL or as in gpu_options. */
+/* Sets what reads the records. Call once, before the cprof thread collects. dump_folder: NULL, or
+ * as gpu_options.dump_path. */
 void collect_start(const struct cupti *c, const char *dump_folder);
 
-/* Pairs CUPTI's clock with ours, when the last pair is no longer fresh. */
+/* Reads CUPTI's clock and ticks for the map, if the last pair is older than 5 ms. */
 void collect_clock(void);
 
-/* Walks and recycles what has been completed. The first buffers wait until a device is known, 500
- * ms at most; last: not now, no more will come. ours: CUPTI's count of dropped records is ours to
- * take. Adds to *faults; returns the number of records. */
+/* Translates completed buffers and recycles them, many at a time. The first buffers wait until a
+ * device is known, 500 ms at most; last: no more will come, so none waits. ours: cprof may take
+ * CUPTI's count of dropped records. Adds to *faults. Returns the number of records. */
 uint64_t collect_buffers(bool ours, bool last, void (*each)(const struct gpu_record *r, void *arg),
                          void *arg, struct gpu_faults *faults);
 
-/* From now on collect_buffers() begins no call of CUPTI; what it has not walked stays. Any
- * thread. */
+/* Makes collect_buffers() begin no more calls of CUPTI. Unread buffers stay. Any thread. */
 void collect_stop(void);
 
-/* Whether collect_stop() was called. Any thread; after it no call of CUPTI is to begin anywhere. */
+/* Whether collect_stop() was called. From then on no code may begin a call of CUPTI. Any thread. */
 bool collect_stopped(void);
 
-/* A CUPTI time stamp in clock_ticks(). */
+/* Converts a CUPTI time stamp to clock_ticks(). */
 uint64_t collect_ticks(uint64_t cupti_time);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and layouts of CUPTI's headers that cprof uses outside of activity records;
- * tests/unit/cupti/test_gpu_bind.c compares them with the real headers. The same in CUDA 11.8 to
- * 13.5. */
+/* Numbers and layouts from CUPTI's headers, except activity records. They are the same in CUDA 11.8
+ * to 13.5. tests/unit/cupti/test_gpu_bind.c compares them with the real headers. */
 #ifndef CUPTI_CONSTANTS_H
 #define CUPTI_CONSTANTS_H
 
@@ -27,7 +26,7 @@
 #define CUPTI_FATAL_ERROR     1
 
 /* CUpti_ActivityThreadIdType */
-#define CUPTI_THREAD_DEFAULT 0 /* pthread_self(), cut */
+#define CUPTI_THREAD_DEFAULT 0 /* pthread_self(), truncated */
 #define CUPTI_THREAD_SYSTEM  1 /* gettid() */
 
 /* CUpti_ActivityAttribute; each is a uint8_t */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of each GPU, and the occupancy of a kernel on it. The occupancy is the published
- * calculation of the CUDA toolkit (cuda_occupancy.h of 13.0), as Kineto makes it, with one
- * difference: Kineto asks for the limit without opt-in and so gets 0 for every kernel with more
- * than 48 KB of shared memory. A kernel that ran did fit. */
+/* Properties of each GPU and the occupancy of kernels. The occupancy follows the CUDA toolkit's
+ * published calculation (cuda_occupancy.h of 13.0), as in Kineto. One difference: Kineto uses the
+ * shared memory limit without opt-in and gets 0 for each kernel with more than 48 KB. A kernel that
+ * ran did fit. */
 #include "cupti/devices.h"
 #include "cupti/gpu_peaks.h"
 
@@ -14,13 +14,13 @@
 #define NAME_SIZE 96u
 #define JSON_SIZE 640u /* one device */
 #define JSON_MOST                                                                                  \
-    12288u /* all: what a file's head has room for (writer/window/window.c), 25 of today's */
-/* bytes of shared memory that the driver takes of each block, compute capability 8.0 and newer */
+    12288u /* all: the room in a file's head (writer/window/window.c), 25 of today's */
+/* bytes of shared memory that the driver reserves per block, compute capability 8.0 and newer */
 #define SHARED_OF_CUDA 1024u
 
 struct device {
     bool known;
-    char name[NAME_SIZE]; /* fit to stand in JSON */
+    char name[NAME_SIZE]; /* needs no escaping in JSON */
     uint64_t memory;
     uint32_t major, minor;
     uint32_t warp_size, sms;
@@ -33,7 +33,7 @@ static struct {
     struct device list[DEVICES];
     struct {
         uint32_t context, device;
-    } contexts[CONTEXTS]; /* by id; a later one with the same remainder takes the place */
+    } contexts[CONTEXTS]; /* by id modulo CONTEXTS; a later context replaces an earlier one */
     char json[JSON_MOST];
 } devices;
 
@@ -88,7 +88,7 @@ void gpu_context_learn(uint32_t context, uint32_t device)
 uint32_t gpu_device_of(uint32_t context)
 {
     unsigned i = context % CONTEXTS;
-    /* Ids begin at 1, so that 0 is an empty place. */
+    /* Ids begin at 1: 0 is an empty slot. */
     return context != 0 && devices.contexts[i].context == context ? devices.contexts[i].device
                                                                   : GPU_NONE;
 }
@@ -108,8 +108,8 @@ double gpu_device_peak(uint32_t device, unsigned flop_class)
     return peak_tflops(&known, flop_class);
 }
 
-/* Most shared memory of a block that asks for it: the SM's without what the driver takes; before
- * 7.0 there was no asking. */
+/* Most shared memory per block with opt-in: the SM's, without the driver's share. There is no
+ * opt-in before 7.0. */
 static uint32_t shared_opt_in(const struct device *d)
 {
     if (d->major < 7 || d->shared_per_sm < d->shared_per_block)
@@ -154,7 +154,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* How many blocks of the kernel one SM can hold; at least 1. */
+/* Blocks of the kernel that one SM can hold; at least 1. */
 static uint64_t active_blocks(const struct device *d, const struct cupti_kernel *k,
                               uint64_t threads)
 {
@@ -162,15 +162,14 @@ static uint64_t active_blocks(const struct device *d, const struct cupti_kernel 
     uint64_t most = d->warps_per_sm / warps;
     if (d->blocks_per_sm != 0)
         most = least(most, d->blocks_per_sm);
-    /* Registers are given to a warp in units of 256, out of the quarter of the SM that runs it
-     * (half on 6.0). */
+    /* A warp gets registers in units of 256, out of the quarter of the SM that runs it (half on
+     * 6.0). */
     uint64_t per_warp = round_up((uint64_t)k->registers * d->warp_size, 256);
     if (per_warp != 0 && d->registers_per_sm != 0) {
         unsigned parts = d->major == 6 && d->minor == 0 ? 2 : 4;
         most = least(most, d->registers_per_sm / parts / per_warp * parts / warps);
     }
-    /* Shared memory comes in units of 128 bytes, 256 before 8.0; the carveout is taken to be the
-     * largest. */
+    /* Shared memory comes in units of 128 bytes, 256 before 8.0. Assumes the largest carveout. */
     int64_t asked = (int64_t)k->static_shared + k->dynamic_shared;
     uint64_t shared =
         round_up((asked > 0 ? (uint64_t)asked : 0) + (d->major >= 8 ? SHARED_OF_CUDA : 0),

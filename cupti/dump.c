@@ -56,7 +56,7 @@ static const char *text_of_record(const void *record)
 
 static void put_texts(struct buf *b)
 {
-    const char *before = NULL; /* neighbours often share theirs */
+    const char *before = NULL; /* neighbouring records often share a text */
     for (uint32_t i = 0; i < n; i++) {
         const char *text = text_of_record(buffer->data + offsets[i]);
         uint32_t len = text && text != before ? (uint32_t)strlen(text) : 0;
@@ -84,7 +84,7 @@ static void put_all(struct buf *b, uint32_t version, uint32_t flags)
     put_texts(b);
 }
 
-/* 0 or an errno value. */
+/* Returns 0 or an errno value. */
 static int write_file(const char *path, const struct buf *b)
 {
     int fd = io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -107,6 +107,6 @@ void dump_end(const char *folder, uint32_t version, uint32_t flags)
     buf_free(&b);
     if (error && !said) {
         said = true;
-        log_warn("%s: cannot write the buffer: %s", path, strerror(error));
+        log_warn("%s: cannot write this buffer of CUPTI: %s", path, strerror(error));
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Raw buffers to files, for debugging and as fixtures that a machine without a GPU replays.
+/* Writes CUPTI's raw buffers to files, for debugging and for tests that replay them without a GPU.
  * Little-endian, unpadded:
  *
  *     8   "CPROFGPU"
@@ -10,23 +10,22 @@
  *     8   V, bytes of records
  *     4   N, number of records
  *     V   the records as CUPTI wrote them
- *     4N  offset of each record in them
- *     then until the end, for each text that records point to: 8 its address, 4 its length, its
- * bytes */
+ *     4N  offset of each record among them
+ *     then for each text that records point to: 8 its address, 4 its length, its bytes */
 #ifndef CUPTI_DUMP_H
 #define CUPTI_DUMP_H
 
 #include "cupti/buffers.h"
 
-#define DUMP_FORCED 1u /* it came during a forced flush: records may be unfinished */
+#define DUMP_FORCED 1u /* from a forced flush: records may be unfinished */
 
-/* Begins the file of the next buffer. cprof thread, as the others. */
+/* Begins the file of the next buffer. cprof thread, as dump_record() and dump_end(). */
 void dump_begin(const struct buffer *b);
 
-/* Notes a record of it. */
+/* Notes a record of that buffer. */
 void dump_record(const void *record);
 
-/* Writes <folder>/cupti-<version>-<n>.bin. A file that cannot be written is said once. */
+/* Writes <folder>/cupti-<version>-<n>.bin. Warns once if a file cannot be written. */
 void dump_end(const char *folder, uint32_t version, uint32_t flags);
 
 #endif

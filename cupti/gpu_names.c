@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of kernels and CUDA calls, kept once each. Kept names stand in a hash table by their
- * content. In front of it a small cache by address saves the hash, not the comparison: after a
- * module was unloaded and another loaded, other text may stand at the same address. */
+/* Keeps each name of a kernel or CUDA call once, in a hash table by content. A small cache by
+ * address in front of it saves the hash, not the comparison: after a module was unloaded, another
+ * name may lie at the same address. */
 #include "cupti/gpu_names.h"
 
 #include "cupti/translate.h"
@@ -14,27 +14,27 @@
 
 #define NAME_MAX_LEN   UINT16_MAX
 #define MOST_BYTES     (64u << 20) /* of all names */
-#define CHUNK          (64u << 10) /* memory is taken in pieces of this size */
+#define CHUNK          (64u << 10) /* names are allocated in pieces of this size */
 #define FIRST_TABLE    1024u
 #define BY_ADDRESS     1024u
-#define CALLS          2048u /* ids that are remembered; CUDA 13 has about 900 */
+#define CALLS          2048u /* ids that are cached; CUDA 13 has about 900 */
 #define COPY_KINDS     12u   /* 0 to 10, and one for all others */
 #define MEMORY_KINDS   9u    /* 0 to 7, and one for all others */
 #define TEXT(literal)  ((struct gpu_text){(literal), sizeof(literal) - 1})
 #define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
 
-/* A name as CUPTI gave it, and its text. */
+/* A name as CUPTI gave it, and its demangled text. */
 struct kept {
     struct gpu_text text;
     uint32_t hash;
-    size_t len; /* of the name, which follows with its NUL */
+    size_t len; /* of the name, which follows with its NUL; a text that differs comes behind it */
     char name[];
 };
 
 static struct {
     struct kept **slots; /* open addressing; a power of two, at most half full */
     size_t n_slots, used;
-    char *chunk; /* the rest of the newest piece */
+    char *chunk; /* unused rest of the newest piece */
     size_t chunk_left;
     size_t bytes; /* of all pieces */
     struct {
@@ -49,7 +49,7 @@ static struct {
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
-/* Memory for ever; NULL: none left. */
+/* Allocates memory that is never freed; NULL: none left. */
 static void *keep_bytes(size_t size)
 {
     size = (size + 7) & ~(size_t)7;
@@ -72,7 +72,7 @@ static void *keep_bytes(size_t size)
     return p;
 }
 
-/* The slot of a name: its own, or the empty one where it belongs. */
+/* The slot of a name, or the empty slot for it. */
 static struct kept **slot_of(struct kept **slots, size_t n, uint32_t hash, const char *name,
                              size_t len)
 {
@@ -84,7 +84,7 @@ static struct kept **slot_of(struct kept **slots, size_t n, uint32_t hash, const
     return &slots[i];
 }
 
-/* Makes sure of a free slot. */
+/* Ensures a free slot; false: no memory. */
 static bool grow_names(void)
 {
     if (names.used * 2 < names.n_slots)
@@ -159,7 +159,8 @@ struct gpu_text gpu_name(const char *name)
     return k->text;
 }
 
-/* ---- Kineto's words -------------------------------------------------------------------------- */
+/* ---- Kineto's names
+ * --------------------------------------------------------------------------- */
 
 static const char *const copy_kinds[COPY_KINDS] = {
     "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
@@ -208,7 +209,7 @@ struct gpu_text gpu_sync_name(unsigned type)
 
 struct gpu_text gpu_overhead_name(unsigned kind)
 {
-    /* CUPTI's own kinds are counted in the upper 16 bits; 1 is the driver's compiler. */
+    /* CUPTI's own kinds count in the upper 16 bits; 1 is the driver's compiler. */
     static const struct gpu_text texts[] = {
         TEXT("Unknown"),
         TEXT("Buffer Flush"),
@@ -241,7 +242,7 @@ struct call_rule {
     uint8_t library, effect;
     bool shown, prefix;
     uint8_t len;      /* of the pattern, without its '*' */
-    char pattern[43]; /* no pointer: nothing to relocate in each process that starts */
+    char pattern[43]; /* an array, no pointer: needs no relocation at start-up */
 };
 
 static const struct call_rule call_rules[] = {
@@ -256,8 +257,8 @@ static const struct call_rule call_rules[] = {
 #undef CALL
 };
 
-/* The part of a call's name that says what it does: no leading underscores, no _v2, _v7000, _ptsz,
- * _ptds behind it. */
+/* Strips what does not tell what a call does: leading underscores and the suffixes _v2, _v7000,
+ * _ptsz, _ptds. */
 static struct gpu_text plain_name(const char *name)
 {
     name += strspn(name, "_");
@@ -277,7 +278,7 @@ static struct gpu_text plain_name(const char *name)
     }
 }
 
-/* The rule for a plain name; the last row of each library takes all. */
+/* The rule for a plain name; the last row of each library matches every name. */
 static const struct call_rule *rule_of(struct gpu_text name, bool driver)
 {
     const struct call_rule *r = call_rules;

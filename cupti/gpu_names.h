@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What GPU records are called: kernel names demangled, CUDA calls without their version suffixes,
- * copies, waits and overheads in Kineto's words. Every text is kept once and lives as long as the
- * process, because CUPTI's names do not. cprof thread, and the thread that starts CUPTI before the
- * cprof thread collects anything. */
+/* Names of GPU records: demangled kernels, CUDA calls without version suffixes, copies, waits and
+ * overheads with Kineto's names. Each text is kept once for the process's life, because CUPTI's
+ * names do not live as long. cprof thread; before it collects, the thread that starts CUPTI. */
 #ifndef CUPTI_GPU_NAMES_H
 #define CUPTI_GPU_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Plain text, not terminated. */
+/* Not terminated. */
 struct gpu_text {
     const char *text;
     uint16_t len;
 };
 
-/* A CUDA call as traces know it. */
+/* A CUDA call as traces show it. */
 struct gpu_call {
     struct gpu_text name; /* text NULL: CUPTI does not know the id */
     uint8_t effect;       /* enum gpu_effect */
     bool shown;
 };
 
-/* The kept, demangled form of a kernel's name (cut at 65535 bytes); NULL is "(unnamed kernel)". A
- * name of more than 1024 characters stays mangled: that is as far as libsupc++ goes. Past 64 MB of
- * names, or without memory: "(names are full)", which is counted. About 20 ns for a name seen
- * before. */
+/* Demangled name of a kernel, cut at 65535 bytes; "(unnamed kernel)" for NULL. A name of more than
+ * 1024 characters stays mangled: libsupc++ demangles no longer ones. Beyond 64 MB of names, or
+ * without memory, returns "(names are full)" and counts it. About 20 ns for a known name. */
 struct gpu_text gpu_name(const char *name);
 
-/* How often a name has been refused since the last call. */
+/* Names refused since the last call. */
 uint64_t gpu_names_refused(void);
 
 /* "Memcpy HtoD (Pageable -> Device)"; CUpti_ActivityMemcpyKind and two CUpti_ActivityMemoryKind. */
@@ -46,7 +44,7 @@ struct gpu_text gpu_overhead_name(unsigned kind);
 /* "CUDA graph 7" */
 struct gpu_text gpu_graph_name(uint32_t graph);
 
-/* The call with CUPTI's id `cbid`, its name asked of callback_name() (translate.h) the first time.
+/* The call with CUPTI's id `cbid`. Asks callback_name() (translate.h) for its name the first time.
  * Valid until the next call. */
 const struct gpu_call *gpu_call(int (*callback_name)(int domain, uint32_t cbid, const char **name),
                                 bool driver, uint32_t cbid);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The highest rate of each GPU model. */
+/* Finds the peak rate of a GPU in the table gpu_peaks.def. */
 #include "cupti/gpu_peaks.h"
 
 #include <ctype.h>
@@ -40,7 +40,7 @@ static const struct {
 #undef PEAK_CC
 };
 
-/* Whether the words stand in the name as whole words: L4 is no L40. */
+/* Whether `name` contains `words` as whole words: L4 does not match L40. */
 static bool named(const char *name, const char *words)
 {
     size_t n = strlen(words);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who else uses CUPTI in this process. */
+/* Tracks what another CUPTI client in this process does. */
 #include "cupti/other_client.h"
 
 #include <pthread.h>
@@ -8,20 +8,19 @@
 #include "writer/writer.h"
 
 #define KINDS 128
-/* a client that has no kind on and does nothing for so long is done, flushed or not */
+/* a client without kinds is done after this time without a call, flushed or not */
 #define QUIET_MS 3000
 
-/* Never held while CUPTI is called, so that nobody waits for it long. */
+/* Never held during a call of CUPTI, so waits for it are short. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under the lock. */
 static struct {
     bool subscribed;
-    bool busy;                  /* between giving its buffers and flushing with no kind on */
-    uint64_t kinds[KINDS / 64]; /* enabled by it */
+    bool busy;                  /* from registering its buffers until it flushes with no kind on */
+    uint64_t kinds[KINDS / 64]; /* the client enabled these */
     uint64_t last_ns;           /* clock_monotonic_ns() of its last call */
 } other;
 
-/* Under the lock. */
 static void note(enum gpu_other what, int kind)
 {
     uint64_t bit = UINT64_C(1) << (kind & 63);

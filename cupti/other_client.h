@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What another client of CUPTI in the process is doing, told from the calls that it makes. */
+/* Tracks another CUPTI client in this process by the calls that it makes. */
 #ifndef CUPTI_OTHER_CLIENT_H
 #define CUPTI_OTHER_CLIENT_H
 
@@ -7,11 +7,11 @@
 
 #include "cupti/gpu_trace.h"
 
-/* Takes note of a call, as gpu_other_client(). Any thread; never waits for CUPTI. */
+/* Notes a call; parameters as gpu_other_client(). Any thread; never waits for CUPTI. */
 void other_client_note(enum gpu_other what, int kind);
 
-/* True when the client has no kind on and has flushed, or has made no call for three seconds.
- * *subscribed: it holds the subscription. Any thread. */
+/* True when the client has no kind on and has flushed, or made no call for three seconds.
+ * *subscribed: the client is subscribed. Any thread. */
 bool other_client_is_idle(bool *subscribed);
 
 #endif

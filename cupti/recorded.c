@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of the last times in which CUPTI recorded calls. */
+/* Ring of the last periods in which CUPTI recorded calls. */
 #include "cupti/recorded.h"
 
 #include <stdatomic.h>
@@ -8,10 +8,10 @@
 
 #define TIMES 16
 
-/* All are written by who begins and ends, read by any thread. */
+/* Written by recorded_begin() and recorded_end(), read by any thread. */
 static _Atomic uint64_t since = UINT64_MAX;
 static struct {
-    _Atomic uint64_t from, until; /* ticks; until is 0 while from changes */
+    _Atomic uint64_t from, until; /* ticks; `until` is 0 while `from` changes */
 } times[TIMES];
 static _Atomic unsigned n_times;
 

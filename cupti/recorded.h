@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The times in which CUPTI recorded calls: a hooked call of such a time has a record of CUPTI to
- * wait for. */
+/* Periods in which CUPTI recorded calls. A hooked call in such a period waits for CUPTI's
+ * record. */
 #ifndef CUPTI_RECORDED_H
 #define CUPTI_RECORDED_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Calls are recorded from now on, or no longer. The caller serialises. */
+/* CUPTI begins, or has ended, recording calls. Not thread-safe. */
 void recorded_begin(void);
 void recorded_end(void);
 
-/* Ticks since which calls are recorded; UINT64_MAX: they are not. Any thread. */
+/* Ticks since which CUPTI records calls; UINT64_MAX: it does not. Any thread. */
 uint64_t recorded_since(void);
 
-/* True when a call that began at `ticks` was recorded. Knows the last 16 times, because rings are
- * drained after CUPTI was given back. Any thread. */
+/* Whether CUPTI recorded a call that began at `ticks`. Covers the last 16 periods, because rings
+ * are drained after CUPTI was released. Any thread. */
 bool recorded_at(uint64_t ticks);
 
 #endif

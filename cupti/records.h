@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUPTI's activity records as far as cprof reads them, so that the build needs no CUDA headers.
- * CUPTI fills the newest struct that it knows itself, whatever a client was compiled against, and
- * only appends to a struct: each view is the struct of CUDA 11.8 and, behind a line `from NNN`,
- * what later versions (cuptiGetVersion) appended. Never read a field behind such a line without
- * asking the version; never take a size from here, cuptiActivityGetNextRecord() knows the stride.
- * tests/unit/cupti/test_gpu_records.c checks every offset against the real headers. cprof
- * thread. */
+/* The parts of CUPTI's activity records that cprof reads, so that the build needs no CUDA headers.
+ * CUPTI writes its own newest struct, whatever a client was compiled against, and only ever appends
+ * fields. Each struct here is that of CUDA 11.8; fields below a line `from NNN` need that version
+ * (cuptiGetVersion). Never read such a field without checking the version. Never take a stride from
+ * sizeof: cuptiActivityGetNextRecord() knows it. tests/unit/cupti/test_gpu_records.c checks every
+ * offset against the real headers. cprof thread. */
 #ifndef CUPTI_RECORDS_H
 #define CUPTI_RECORDS_H
 
 #include <stdint.h>
 
-/* cuptiGetVersion(): numbered one by one until 12.9, then xxyyzz. The libraries of 11.8, 12.0 and
- * 12.1 all say 18. */
+/* cuptiGetVersion() counts by one until 12.9, then is xxyyzz. The libraries of 11.8, 12.0 and 12.1
+ * all return 18. */
 enum cupti_version {
     CUPTI_11_8 = 18,
     CUPTI_12_3 = 21,
@@ -29,11 +28,10 @@ enum cupti_kind {
 #undef KIND
 };
 
-/* Records lie 8-byte aligned in CUPTI's buffers; every field here falls on its natural
- * alignment. */
+/* Records are 8-byte aligned in CUPTI's buffers. Each field below is naturally aligned. */
 
-/* CUpti_ActivityKernel8 (11.8); 9 (12.0) and 10 (13.0) append nothing that is read, 11 (13.1) the
- * priority. */
+/* CUpti_ActivityKernel8 (11.8). 9 (12.0) and 10 (13.0) append nothing that cprof reads; 11 (13.1)
+ * the priority. */
 struct cupti_kernel {
     uint32_t kind;
     uint8_t cache_config, shared_config;
@@ -46,9 +44,9 @@ struct cupti_kernel {
     uint32_t local_per_thread, local_total;
     uint32_t correlation;
     int64_t grid_id;
-    const char *name; /* mangled, CUPTI's, shared; NULL in broken modules */
+    const char *name; /* mangled; CUPTI owns it and shares it; NULL in broken modules */
     void *reserved;
-    uint64_t queued, submitted; /* 0 unless latency time stamps were asked for before CUDA began */
+    uint64_t queued, submitted; /* 0 unless a client enabled latency time stamps */
     uint8_t launch_type, carveout_is_requested, carveout_requested, padding;
     uint32_t shared_executed;
     uint64_t node;
@@ -66,7 +64,7 @@ struct cupti_kernel {
     int32_t priority;
 };
 
-/* CUpti_ActivityMemcpy5 (11.8); 6 (12.8) and 7 append nothing that is read. */
+/* CUpti_ActivityMemcpy5 (11.8). 6 (12.8) and 7 append nothing that cprof reads. */
 struct cupti_copy {
     uint32_t kind;
     uint8_t copy_kind, from_kind, to_kind, flags;
@@ -91,7 +89,7 @@ struct cupti_peer_copy {
     uint32_t graph, channel, channel_type;
 };
 
-/* CUpti_ActivityMemset4 (11.8); 5 appends nothing that is read. */
+/* CUpti_ActivityMemset4 (11.8). 5 appends nothing that cprof reads. */
 struct cupti_fill {
     uint32_t kind;
     uint32_t value;
@@ -109,7 +107,7 @@ struct cupti_call {
     uint32_t kind;
     uint32_t cbid;
     uint64_t start, end;
-    uint32_t pid, tid; /* tid: as cuptiSetThreadIdType() was told, gettid() */
+    uint32_t pid, tid; /* tid: gettid(), by cuptiSetThreadIdType() */
     uint32_t correlation;
     uint32_t result;
 };
@@ -133,7 +131,7 @@ struct cupti_event {
     /* from 12.8 */
     uint32_t device, pad2;
     void *reserved;
-    uint64_t device_time; /* 0 unless cuptiActivityEnableCudaEventDeviceTimestamps() (13.0) */
+    uint64_t device_time; /* 0 without cuptiActivityEnableCudaEventDeviceTimestamps() */
     uint64_t event_sync;
     /* from 13.5 */
     uint64_t node;
@@ -157,10 +155,10 @@ struct cupti_overhead {
     /* from 12.3 */
     uint32_t correlation, reserved;
     /* from 12.4 */
-    void *data; /* ours to free */
+    void *data; /* cprof frees it */
 };
 
-/* CUpti_ActivityMemory3 (11.8); 4 (12.6) appends nothing that is read. */
+/* CUpti_ActivityMemory3 (11.8). 4 (12.6) appends nothing that cprof reads. */
 struct cupti_memory {
     uint32_t kind;
     uint32_t operation;
@@ -173,12 +171,12 @@ struct cupti_memory {
     struct {
         uint32_t type, pad; /* CUpti_ActivityMemoryPoolType */
         uint64_t address, release_threshold;
-        uint64_t size; /* the pid for an imported pool */
+        uint64_t size; /* for an imported pool, the pid */
         uint64_t used;
     } pool;
 };
 
-/* CUpti_ActivityGraphTrace (11.8); 2 (12.3) appends where the last node ran. */
+/* CUpti_ActivityGraphTrace (11.8). 2 (12.3) appends where the last node ran. */
 struct cupti_graph {
     uint32_t kind;
     uint32_t correlation;
@@ -189,7 +187,7 @@ struct cupti_graph {
     uint32_t stream;
 };
 
-/* CUpti_ActivityDevice4 (11.8); 5 and 6 append nothing that is read. */
+/* CUpti_ActivityDevice4 (11.8). 5 and 6 append nothing that cprof reads. */
 struct cupti_device {
     uint32_t kind;
     uint32_t flags;
@@ -210,7 +208,7 @@ struct cupti_device {
     uint8_t is_visible, is_mig;
 };
 
-/* CUpti_ActivityContext (11.8); later ones append nothing that is read. */
+/* CUpti_ActivityContext (11.8). Later versions append nothing that cprof reads. */
 struct cupti_context {
     uint32_t kind;
     uint32_t context, device;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The session with CUPTI: its state, who may change it, and what other clients of CUPTI do to it.
+/* The session with CUPTI: its phase, who may change it, and how it reacts to other CUPTI clients.
  *
  *   NONE --gpu_start--> READY or AWAY
- *   READY --another client begins--> LEAVING --> OTHER, or DETACHED where it finalizes CUPTI
- *   READY --nothing is to be recorded, and the kinds are off--> LEAVING --> AWAY
- *   AWAY, OTHER, DETACHED --a window begins and nobody else is at work--> READY
+ *   READY --another client begins--> LEAVING --> OTHER, or DETACHED if it finalizes CUPTI
+ *   READY --nothing is recorded, and the kinds are off--> LEAVING --> AWAY
+ *   AWAY, OTHER, DETACHED --a window begins and no other client is at work--> READY
  *   any --CUPTI ends by itself, or the process ends--> OVER
  *
- * The lock guards the state and is held while kinds are switched; never during a flush, which can
- * take long. Every wait for it has an end, so that a CUPTI that hangs on one thread does not take
- * others along. */
+ * The lock guards the phase and is held while kinds are switched. It is never held during a flush,
+ * which can take long. Every wait for it is limited, so that one thread that hangs in CUPTI does
+ * not stop others. */
 #include "cupti/gpu_trace.h"
 
 #include <errno.h>
@@ -27,36 +27,38 @@
 #include "cupti/switch.h"
 #include "writer/writer.h"
 
-#define PRESENT_BYTES (UINT64_C(1) << 30) /* of buffers at once */
+#define PRESENT_BYTES (UINT64_C(1) << 30) /* most memory of buffers at once */
 #define WAIT_CPROF_MS 20                  /* for the lock; the next pass tries again */
 #define WAIT_APP_MS   2000
 #define WAIT_FORK_MS  100
 #define STOP_MS       100
-#define LATE_MS       100  /* what a forced flush brings comes within that */
-#define ASKED_MS      1000 /* so long a gpu_arm() holds before the cprof thread has seen its step */
-#define LOOK_MS       1000 /* between looks for an edge, while kinds are on for nothing */
-#define RETRY_MS      20   /* where the lock was not to be had */
-#define NO_EDGE_MS    120000 /* no step's edge came: the cprof thread switches off */
+#define LATE_MS       100 /* a forced flush delivers its buffers within that */
+/* after a gpu_arm() the cprof thread, which may not know its step yet, disables nothing for so
+ * long */
+#define ARMED_MS   1000
+#define LOOK_MS    1000   /* between checks for an edge, while kinds are on but unwanted */
+#define RETRY_MS   20     /* after the lock was not free */
+#define NO_EDGE_MS 120000 /* without an edge for so long, the cprof thread disables the kinds */
 
 /* cuptiGetVersion() from which on … */
-#define MAY_REFUSE 27 /* 12.9: … a NULL buffer is safe */
-/* 12.6: … graphs may be traced as a whole: the release notes of 12.4 Update 1 and of 12.5 Update 1
- * mend crashes of that, and these have the numbers of 12.4 and 12.5 */
+#define MAY_REFUSE 27 /* 12.9: … a request may be refused with a NULL buffer */
+/* 12.6: … whole graphs are safe. The release notes of 12.4 Update 1 and 12.5 Update 1 fix crashes
+ * there, but these have the same numbers as 12.4 and 12.5. */
 #define GRAPHS_WHOLE 24
-/* 13.0 as first released; the notes of its Update 1: "a potential deadlock" when kernels are
- * disabled, "a potential crash" in FlushAll, and a crash of long runs with graphs whose kernels'
- * times are kept in device memory. So kernels stay on once they are, only what ends a window is
- * flushed, as seldom as others do it, and times are kept in the host's memory. */
-#define FRAIL          130000
-#define FRAIL_FLUSH_NS 250000000u
+/* The first 13.0. The notes of its Update 1 name "a potential deadlock" when kernels are disabled,
+ * "a potential crash" in FlushAll, and a crash of long runs with graphs whose kernels' times are
+ * kept in device memory. Therefore kernels stay on once enabled, cprof flushes only at the end of a
+ * window, at most each 250 ms, and times are kept in host memory. */
+#define FIRST_13_0          130000
+#define FIRST_13_0_FLUSH_NS 250000000u
 enum phase {
     PHASE_NONE,
-    PHASE_READY,    /* CUPTI is ours */
-    PHASE_LEAVING,  /* it is being given back; the lock may be free meanwhile */
-    PHASE_AWAY,     /* given back: nothing is to be recorded */
-    PHASE_OTHER,    /* given back: another client is at work */
-    PHASE_DETACHED, /* another client has finalized it */
-    PHASE_OVER      /* CUPTI is not called any more */
+    PHASE_READY,    /* cprof uses CUPTI */
+    PHASE_LEAVING,  /* releasing CUPTI; the lock may be free meanwhile */
+    PHASE_AWAY,     /* released: nothing is to be recorded */
+    PHASE_OTHER,    /* released: another client is at work */
+    PHASE_DETACHED, /* another client has finalized CUPTI */
+    PHASE_OVER      /* CUPTI is never called again */
 };
 
 static struct gpu_options options;
@@ -64,41 +66,43 @@ static struct cupti api;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER; /* one flush at a time */
 
-static _Atomic bool begun; /* gpu_start() was called; any thread */
-static _Atomic bool dead;  /* forked child; its one thread writes, all read */
-/* the cprof thread may be calling CUPTI; it writes, source_stop() reads */
+static _Atomic bool started; /* gpu_start() was called; any thread */
+static _Atomic bool dead;    /* in a forked child; its one thread writes, all read */
+/* the cprof thread may be inside CUPTI; it writes, source_stop() reads */
 static _Atomic bool at_work;
 static _Atomic int phase; /* enum phase; written under the lock or when CUPTI ends, read anywhere */
-static _Atomic bool armed; /* kinds are on; written as phase, read anywhere */
-/* ticks of the last gpu_arm(), or gpu_start() that arms, whose step the cprof thread has not come
- * to; 0 = none */
-static _Atomic uint64_t asked;
-/* clock_monotonic_ns() since when the kinds are on for nothing and may go off; 0: they are off, or
- * something is recorded. Written under the lock, read anywhere. */
+static _Atomic bool armed; /* the kinds are enabled; written as phase, read anywhere */
+/* Ticks of the last gpu_arm(), or gpu_start() that arms, for a step that the cprof thread has not
+ * reached; 0: none. */
+static _Atomic uint64_t armed_at;
+/* clock_monotonic_ns() since when the kinds are enabled but no record is wanted; 0: they are
+ * disabled or wanted. Written under the lock, read anywhere. */
 static _Atomic uint64_t unwanted_since;
-/* clock_monotonic_ns() when the flush in progress began; 0 = none; the flushing thread writes,
- * gpu_arm() reads */
+/* clock_monotonic_ns() at the start of the flush in progress; 0: none. The flushing thread writes,
+ * gpu_arm() reads. */
 static _Atomic uint64_t flushing_since;
-/* the same: when the lock was taken that is held; its holder writes, who wants it reads */
+/* clock_monotonic_ns() when the lock was taken; 0: free. Its holder writes, waiting threads
+ * read. */
 static _Atomic uint64_t held_since;
-/* What another client did to which nobody has reacted yet, as the phase that follows; PHASE_NONE:
- * nothing. Any thread. */
-static _Atomic int owed;
-/* the call that registers its buffers, or ends CUPTI, was made before anybody could react */
-static _Atomic bool came_late;
+/* Another client's call that cprof has not reacted to, as the phase that follows; PHASE_NONE: none.
+ * Any thread. */
+static _Atomic int pending_phase;
+/* The other client registered its buffers, or finalized CUPTI, before cprof could react. */
+static _Atomic bool reacts_late;
 
 /* Under the lock. */
-static struct held_back holder_before; /* the holder's thread once it lets go */
-static bool calls_on;                  /* calls are among the kinds that were switched on last */
-static _Atomic bool filtered;          /* since the kinds are on; read anywhere */
-static bool came_back;                 /* at least once: said */
-static bool stood_down;                /* the same */
+static struct held_back holder_before; /* restored when the holder releases the lock */
+static bool calls_on;                  /* switch_on() enabled calls */
+static _Atomic bool filtered;          /* switch_filter() was called for them; read anywhere */
+static bool told_back;                 /* a return to CUPTI was logged */
+static bool told_other;                /* another client was logged */
 
-/* The cprof thread's. */
+/* cprof thread. */
 static enum gpu_want wanted;
 static uint64_t flushed_ns; /* clock_monotonic_ns() of its last flush */
 
-/* True while this thread is inside gpu_…: what CUPTI calls from there is not another client. */
+/* True while this thread is in a gpu_… function: callbacks from there are not another client's
+ * calls. */
 static __thread bool inside;
 
 /* ---- small things ---- */
@@ -135,8 +139,9 @@ static bool is_long_ago(uint64_t monotonic_ns)
     return monotonic_ns && clock_monotonic_ns() - monotonic_ns > WAIT_APP_MS * 1000000ull;
 }
 
-/* False: not within so long; at once where it has been held for longer than anybody waits: a CUPTI
- * that hangs while kinds are switched costs the program one wait, not one at each step. */
+/* Takes the lock within `ms`, or returns false. Does not wait when the lock has been held for
+ * longer than WAIT_APP_MS: if CUPTI hangs while kinds are switched, the program loses one wait, not
+ * one per step. */
 static bool take_lock(long ms)
 {
     struct held_back before = hold_back();
@@ -149,7 +154,7 @@ static bool take_lock(long ms)
     return true;
 }
 
-static void leave_lock(void)
+static void release_lock(void)
 {
     struct held_back before = holder_before;
     atomic_store(&held_since, 0);
@@ -157,41 +162,41 @@ static void leave_lock(void)
     hold_back_end(&before);
 }
 
-/* Takes the lock when CUPTI is not just being given back: the flush of that can take milliseconds.
- * An application thread; false: not within WAIT_APP_MS. */
+/* Takes the lock, but not while CUPTI is being released, whose flush can take milliseconds. False:
+ * not within WAIT_APP_MS. Application thread. */
 static bool take_lock_settled(void)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int ms = 0; take_lock(WAIT_APP_MS); ms++) {
         if (!in_phase(PHASE_LEAVING) || ms == WAIT_APP_MS)
             return true;
-        leave_lock();
+        release_lock();
         nanosleep(&pause, NULL);
     }
     return false;
 }
 
-static bool frail(void)
+static bool is_first_13_0(void)
 {
-    return api.version == FRAIL;
+    return api.version == FIRST_13_0;
 }
 
-/* CUPTI cannot be given back between windows: kernels cannot be switched off, or graphs must be
- * known when they are made. */
+/* Whether CUPTI is kept between windows: kernels cannot be disabled, or graphs must be seen when
+ * they are instantiated. */
 static bool keeps_cupti(void)
 {
-    return frail() || options.whole_graphs;
+    return is_first_13_0() || options.whole_graphs;
 }
 
-/* Of what switch_on() enables, between windows. */
+/* Kinds of switch_on() that stay on between windows. */
 static unsigned stays_on(void)
 {
-    return (frail() ? SWITCH_KERNELS : 0) | (options.whole_graphs ? SWITCH_GRAPHS : 0);
+    return (is_first_13_0() ? SWITCH_KERNELS : 0) | (options.whole_graphs ? SWITCH_GRAPHS : 0);
 }
 
-/* CUPTI met an error and detached itself; no call is allowed any more. Any thread, inside CUPTI, so
+/* CUPTI met an error and detached itself; no more calls are allowed. Any thread, inside CUPTI, so
  * without the lock. */
-static void gone(const char *why)
+static void ended(const char *why)
 {
     set_phase(PHASE_OVER);
     atomic_store(&armed, false);
@@ -241,50 +246,50 @@ static void no_gpu(const char *doing, int result)
 
 #define OTHER_NOTE "another CUPTI client was at work; GPU activity is missing where it was"
 
-/* Before anything is taken from CUPTI: a window that ends meanwhile lacks it. */
-static void say_other(bool from_start)
+/* Call before CUPTI is released, so that a window that ends meanwhile has the note. */
+static void warn_other(bool from_start)
 {
     writer_gap(OTHER_NOTE, true);
-    if (!stood_down) {
+    if (!told_other) {
         log_warn(
             "another CUPTI client %s; its GPU activity is not recorded by cprof, CUDA calls are",
             from_start ? "is at work in this process" : "begins in this process");
     }
-    stood_down = true;
+    told_other = true;
 }
 
-static void look_at_graphs(void)
+static void check_graphs(void)
 {
     if (!options.whole_graphs || api.version >= GRAPHS_WHOLE)
         return;
     options.whole_graphs = false;
-    log_warn("CPROF_GPU_GRAPHS=whole: with CUPTI %u (%s), older than CUDA 12.6, that can end the "
-             "program; graphs are recorded node by node",
+    log_warn("CPROF_GPU_GRAPHS=whole: CUPTI %u (%s), older than CUDA 12.6, can crash the program "
+             "with it; graphs are recorded node by node",
              api.version, api.path);
 }
 
-static void look_at_version(void)
+static void check_version(void)
 {
-    look_at_graphs();
-    if (frail())
+    check_graphs();
+    if (is_first_13_0())
         log_warn(
-            "CUPTI %u (%s) may hang when kernels are switched off: once a window began they stay "
-            "on, and a killed program loses more; the libcupti of CUDA 13.0 Update 1 has it "
-            "mended",
+            "CUPTI %u (%s) may hang when kernels are switched off; they stay on after the first "
+            "window, and a killed program loses more. The libcupti of CUDA 13.0 Update 1 or newer "
+            "is fixed",
             api.version, api.path);
 }
 
 /* Returns CUPTI_MULTIPLE_SUBSCRIBERS while another client is at work. */
 static int take_cupti(bool initializing)
 {
-    const struct callback_to to = {.gone = gone, .ready = options.driver_ready};
+    const struct callback_to to = {.ended = ended, .ready = options.driver_ready};
     int result = attach(&api, &to, stays_on(), initializing);
     if (result == CUPTI_OK)
         set_phase(PHASE_READY);
     return result;
 }
 
-/* take_cupti() failed where no other client was known to be at work. */
+/* take_cupti() failed while no other client was known to be at work. */
 static void not_taken(int result)
 {
     if (result != CUPTI_MULTIPLE_SUBSCRIBERS) {
@@ -292,7 +297,7 @@ static void not_taken(int result)
         return;
     }
     set_phase(PHASE_OTHER);
-    say_other(true);
+    warn_other(true);
 }
 
 static bool prepare_session(void)
@@ -300,15 +305,15 @@ static bool prepare_session(void)
     uint64_t now;
     if (!buffers_start(options.buffer_bytes, PRESENT_BYTES, api.version >= MAY_REFUSE)) {
         set_phase(PHASE_OVER);
-        log_warn("no memory for CUPTI's buffers; GPU activity is not recorded");
+        log_warn("no memory for CUPTI's buffers; CUDA calls are recorded, GPU activity is not");
         return false;
     }
     int result = api.get_timestamp(&now);
     if (result != CUPTI_OK) {
-        no_gpu("tell the time", result);
+        no_gpu("return a time stamp", result);
         return false;
     }
-    look_at_version();
+    check_version();
     switch_learn(&api);
     collect_start(&api, options.dump_path);
     log_debug("CUPTI %u from %s", api.version, api.path);
@@ -327,13 +332,13 @@ static void start(bool arm_now, bool initializing)
     if (result != CUPTI_OK) {
         not_taken(result);
     } else if (arm_now) {
-        atomic_store(&asked, clock_ticks());
+        atomic_store(&armed_at, clock_ticks());
         arm(initializing);
     }
 }
 
 /* A window begins: takes CUPTI again, unless another client is at work. */
-static void come_back(void)
+static void retake_cupti(void)
 {
     bool away = in_phase(PHASE_AWAY);
     if (!away && !in_phase(PHASE_OTHER) && !in_phase(PHASE_DETACHED))
@@ -344,9 +349,9 @@ static void come_back(void)
     if (result != CUPTI_OK || away)
         return;
     writer_gap(OTHER_NOTE, false);
-    if (!came_back)
+    if (!told_back)
         log_info("the other CUPTI client is idle; GPU activity is recorded again");
-    came_back = true;
+    told_back = true;
 }
 
 void gpu_configure(const struct gpu_options *given)
@@ -356,7 +361,7 @@ void gpu_configure(const struct gpu_options *given)
 
 void gpu_start(bool arm_now, bool initializing)
 {
-    if (atomic_load(&dead) || atomic_exchange(&begun, true))
+    if (atomic_load(&dead) || atomic_exchange(&started, true))
         return;
     inside = true;
     enum bind_result found = bind_open(&api);
@@ -366,38 +371,38 @@ void gpu_start(bool arm_now, bool initializing)
         bind_say_missing(&api, found);
     else if (take_lock(WAIT_APP_MS)) {
         start(arm_now, initializing);
-        leave_lock();
+        release_lock();
     }
     inside = false;
 }
 
-/* A flush takes so long that another call might wait for it as long. */
+/* Whether a flush takes so long that CUPTI may hang in any other call, too. */
 static bool seems_hung(void)
 {
     return is_long_ago(atomic_load(&flushing_since));
 }
 
-static bool is_owed(void)
+static bool is_pending(void)
 {
-    return atomic_load(&owed) != PHASE_NONE;
+    return atomic_load(&pending_phase) != PHASE_NONE;
 }
 
 void gpu_arm(bool between_calls)
 {
     if (!usable() || writer_is_off())
         return;
-    atomic_store(&asked, clock_ticks());
+    atomic_store(&armed_at, clock_ticks());
     if ((is_recording() && (atomic_load(&filtered) || !between_calls)) || seems_hung())
         return;
     inside = true;
     if (take_lock_settled()) {
-        if (!is_owed()) {
-            come_back();
+        if (!is_pending()) {
+            retake_cupti();
             arm(false);
         }
         if (between_calls && is_recording() && !atomic_exchange(&filtered, true))
             switch_filter(&api);
-        leave_lock();
+        release_lock();
     }
     inside = false;
 }
@@ -408,9 +413,9 @@ static void note_other(enum gpu_other what, int kind)
 {
     other_client_note(what, kind);
     if (what == GPU_OTHER_SUBSCRIBES || what == GPU_OTHER_BUFFERS)
-        atomic_store(&owed, PHASE_OTHER);
+        atomic_store(&pending_phase, PHASE_OTHER);
     else if (what == GPU_OTHER_FINALIZES)
-        atomic_store(&owed, PHASE_DETACHED);
+        atomic_store(&pending_phase, PHASE_DETACHED);
 }
 
 static void flush(uint32_t flag)
@@ -428,16 +433,17 @@ static void flush(uint32_t flag)
     if (result == CUPTI_OK || atomic_exchange(&said, true))
         return;
     log_warn(
-        "CUPTI (%s) cannot flush: %s (%d); GPU activity is missing where it gives no full buffer",
+        "CUPTI (%s) cannot flush: %s (%d); GPU activity in buffers that are not full is missing",
         api.path, bind_error(&api, result), result);
     writer_note("CUPTI could not be flushed; GPU activity is missing");
 }
 
-/* Under flush_lock, which it gives back, and the lock, which is not held meanwhile. False: the lock
- * is not to be had again, because a call of CUPTI hangs; then no more calls are made. */
+/* Called with flush_lock and the lock. Releases flush_lock for good, and the lock during the flush.
+ * Returns false if the lock cannot be taken again, because a call of CUPTI hangs; then CUPTI is
+ * called no more. */
 static bool flush_all(void)
 {
-    leave_lock();
+    release_lock();
     flush(CUPTI_FLUSH_PLAIN);
     flush(CUPTI_FLUSH_FORCED);
     pthread_mutex_unlock(&flush_lock);
@@ -454,10 +460,10 @@ static void leave_cupti(enum phase then)
     set_phase(then);
 }
 
-/* Leaves everything as another client expects to find it: no kind of ours on, none of our buffers
- * in use. Under flush_lock and the lock, which it both gives back. late: the other has registered
- * its buffers already, and a flush would give it ours; then flush_lock is not held. */
-static void give_back(enum phase then, bool late)
+/* Leaves CUPTI as another client expects it: cprof's kinds off, none of its buffers in use. Called
+ * with flush_lock and the lock; releases both. late: the other client has registered its buffers,
+ * so a flush would deliver cprof's buffers to it; flush_lock is then not held. */
+static void release_cupti(enum phase then, bool late)
 {
     set_phase(PHASE_LEAVING);
     disarm();
@@ -466,45 +472,45 @@ static void give_back(enum phase then, bool late)
         return;
     if (in_phase(PHASE_LEAVING)) /* else CUPTI ended meanwhile */
         leave_cupti(then);
-    leave_lock();
+    release_lock();
 }
 
-/* Another client begins. Gives the lock back. late: as in give_back(). */
-static void stand_down(enum phase then, bool late)
+/* Another client begins. Releases the lock. late: as in release_cupti(). */
+static void yield_cupti(enum phase then, bool late)
 {
-    /* what is on for nothing, or just off, is missed by nobody */
+    /* the kinds are unwanted or off, so nothing will be missing */
     bool quiet = is_unwanted() || (!atomic_load(&armed) && !keeps_cupti());
     if (!quiet)
-        say_other(false);
+        warn_other(false);
     else if (then == PHASE_OTHER)
         then = PHASE_AWAY;
     if (late || lock_within(&flush_lock, WAIT_APP_MS)) {
-        give_back(then, late);
+        release_cupti(then, late);
         return;
     }
-    set_phase(PHASE_OVER); /* a flush hangs, as any call would */
-    leave_lock();
+    set_phase(PHASE_OVER); /* a flush hangs, and any other call would */
+    release_lock();
 }
 
-/* Does what is owed to another client. Under the lock, which it gives back. */
+/* Reacts to another client's call. Called with the lock; releases it. */
 static void react(void)
 {
-    if (in_phase(PHASE_LEAVING)) { /* another thread is just doing so: later */
-        leave_lock();
+    if (in_phase(PHASE_LEAVING)) { /* another thread is reacting */
+        release_lock();
         return;
     }
-    enum phase then = (enum phase)atomic_exchange(&owed, PHASE_NONE);
-    bool late = atomic_exchange(&came_late, false);
+    enum phase then = (enum phase)atomic_exchange(&pending_phase, PHASE_NONE);
+    bool late = atomic_exchange(&reacts_late, false);
     if (then != PHASE_NONE && in_phase(PHASE_READY)) {
-        stand_down(then, late);
+        yield_cupti(then, late);
         return;
     }
     if (then == PHASE_DETACHED && in_phase(PHASE_OTHER))
         set_phase(then);
-    leave_lock();
+    release_lock();
 }
 
-/* Where the lock is not to be had the cprof thread reacts later. */
+/* If the lock is not free, the cprof thread reacts later. */
 void gpu_other_client(enum gpu_other what, int kind)
 {
     if (inside || atomic_load(&dead))
@@ -512,10 +518,10 @@ void gpu_other_client(enum gpu_other what, int kind)
     int saved = errno, cancel = cancel_off();
     inside = true;
     note_other(what, kind);
-    if (is_owed() && take_lock_settled())
+    if (is_pending() && take_lock_settled())
         react();
-    else if (is_owed() && what != GPU_OTHER_SUBSCRIBES)
-        atomic_store(&came_late, true);
+    else if (is_pending() && what != GPU_OTHER_SUBSCRIBES)
+        atomic_store(&reacts_late, true);
     inside = false;
     cancel_back(cancel);
     errno = saved;
@@ -523,19 +529,19 @@ void gpu_other_client(enum gpu_other what, int kind)
 
 /* ---- the cprof thread ---- */
 
-/* True while a gpu_arm() holds whose step the cprof thread has not come to yet: it must not switch
- * off what was just switched on. */
-static bool asked_just_now(void)
+/* Whether gpu_arm() was called for a step that the cprof thread has not reached: it must not
+ * disable what was just enabled. */
+static bool armed_just_now(void)
 {
-    uint64_t since = atomic_load(&asked);
-    return since && (double)(clock_ticks() - since) < clock_ticks_per_second() * ASKED_MS / 1e3;
+    uint64_t since = atomic_load(&armed_at);
+    return since && (double)(clock_ticks() - since) < clock_ticks_per_second() * ARMED_MS / 1e3;
 }
 
-/* Records that come from now on are for nobody. Under the lock. */
-static void let_go(void)
+/* Marks all later records as unwanted. Called with the lock. */
+static void set_unwanted(void)
 {
     atomic_store(&unwanted_since, clock_monotonic_ns());
-    if (asked_just_now()) { /* by a thread that saw the kinds on, and went on */
+    if (armed_just_now()) { /* by a thread that saw the kinds enabled and went on */
         atomic_store(&unwanted_since, 0);
         return;
     }
@@ -543,20 +549,20 @@ static void let_go(void)
     buffers_unread_from(clock_ticks());
 }
 
-static bool no_edge_comes(void)
+static bool is_edge_overdue(void)
 {
     uint64_t since = atomic_load(&unwanted_since);
     return since && clock_monotonic_ns() - since > NO_EDGE_MS * 1000000ull;
 }
 
-/* Nothing is to be recorded. What CUPTI still holds was made after the last window. Under the lock,
- * which it gives back. */
-static void rest(void)
+/* Nothing is to be recorded: later records are unwanted. Releases CUPTI once the kinds are off.
+ * Called with the lock; releases it. */
+static void become_idle(void)
 {
-    if (no_edge_comes())
+    if (is_edge_overdue())
         disarm();
     else if (is_recording())
-        let_go();
+        set_unwanted();
     bool off = !atomic_load(&armed) && in_phase(PHASE_READY) && !keeps_cupti();
     if (off && pthread_mutex_trylock(&flush_lock) == 0) {
         buffers_unread_from(0);
@@ -565,12 +571,13 @@ static void rest(void)
         if (!atomic_load(&armed) && in_phase(PHASE_READY))
             leave_cupti(PHASE_AWAY);
     }
-    leave_lock();
+    release_lock();
 }
 
-/* Where the recording of calls goes off while a thread is in a CUDA call, CUPTI takes it to be in
- * that call for ever: it records no later call of it, and its kernels carry the id of that one
- * (13.0 Update 1, on an H200). So the stepping thread, which is in none, switches off. */
+/* If the recording of calls is disabled while a thread is in a CUDA call, CUPTI takes that thread
+ * to be in the call for ever. It records no later call of the thread, and later kernels carry that
+ * call's id (13.0 Update 1, on an H200). So the stepping thread, which is in no call, disables
+ * it. */
 void gpu_edge(bool at_once)
 {
     if (!usable() || (!is_unwanted() && !(at_once && atomic_load(&armed))))
@@ -579,49 +586,50 @@ void gpu_edge(bool at_once)
     if (take_lock(0)) {
         if (is_unwanted() || at_once)
             disarm();
-        atomic_store(&asked, 0);
-        leave_lock();
-        writer_wake(); /* the cprof thread gives CUPTI back */
+        atomic_store(&armed_at, 0);
+        release_lock();
+        writer_wake(); /* the cprof thread releases CUPTI */
     }
     inside = false;
 }
 
-/* A gpu_arm() may have been for a step that was over before this thread looked: then CUPTI is ours,
- * though nothing was wanted here since. */
-static bool is_so(enum gpu_want want)
+/* Whether nothing needs to change for `want`. gpu_arm() may have taken CUPTI for a step that ended
+ * before this thread ran, so PHASE_READY needs a change although `wanted` does not. */
+static bool is_met(enum gpu_want want)
 {
     if (want != GPU_WANT_NOTHING || wanted != GPU_WANT_NOTHING)
         return want == wanted;
     if (atomic_load_explicit(&armed, memory_order_relaxed))
-        return is_unwanted() && !no_edge_comes();
+        return is_unwanted() && !is_edge_overdue();
     return !in_phase(PHASE_READY) || keeps_cupti();
 }
 
-static void look_around(enum gpu_want want)
+static void follow(enum gpu_want want)
 {
     if (atomic_load_explicit(&armed, memory_order_relaxed))
         collect_clock();
     if (!in_phase(PHASE_OTHER) && want != GPU_WANT_NOTHING)
         buffers_refill();
-    if (is_owed() && take_lock(WAIT_CPROF_MS))
+    if (is_pending() && take_lock(WAIT_CPROF_MS))
         react();
-    if (is_so(want) || (want == GPU_WANT_NOTHING && asked_just_now()) || !take_lock(WAIT_CPROF_MS))
+    if (is_met(want) || (want == GPU_WANT_NOTHING && armed_just_now()) || !take_lock(WAIT_CPROF_MS))
         return;
     buffers_small(want == GPU_WANT_SOON);
     wanted = want;
     if (want != GPU_WANT_NOTHING) {
-        atomic_store(&asked, 0);
-        leave_lock();
+        atomic_store(&armed_at, 0);
+        release_lock();
         return;
     }
-    if (is_owed())
+    if (is_pending())
         react();
     else
-        rest();
+        become_idle();
     buffers_trim();
 }
 
-/* Either source_stop() sees the thread at work, or the thread sees that all is over. */
+/* Sequentially consistent: either source_stop() sees the thread at work, or the thread sees that it
+ * must stop. */
 static bool begin_work(void)
 {
     atomic_store(&at_work, true);
@@ -640,10 +648,10 @@ static int source_want(enum gpu_want want)
 {
     if (!begin_work())
         return -1;
-    look_around(want);
-    int again_ms = is_so(want) ? -1 : RETRY_MS;
+    follow(want);
+    int again_ms = is_met(want) ? -1 : RETRY_MS;
     if (is_unwanted())
-        again_ms = LOOK_MS; /* whether an edge has come */
+        again_ms = LOOK_MS; /* to see whether an edge has come */
     end_work();
     return again_ms;
 }
@@ -653,8 +661,8 @@ static bool may_flush(enum gpu_flush how)
     uint64_t now = clock_monotonic_ns();
     if (how == GPU_FLUSH_NONE || !in_phase(PHASE_READY))
         return false;
-    if (frail() && how == GPU_FLUSH_PLAIN &&
-        (wanted != GPU_WANT_SOON || now - flushed_ns < FRAIL_FLUSH_NS))
+    if (is_first_13_0() && how == GPU_FLUSH_PLAIN &&
+        (wanted != GPU_WANT_SOON || now - flushed_ns < FIRST_13_0_FLUSH_NS))
         return false;
     flushed_ns = now;
     return true;
@@ -696,8 +704,7 @@ static void source_stop(void)
         nanosleep(&pause, NULL);
 }
 
-/* Never cuptiFinalize. A flush that is still under way means that CUPTI hangs: then nothing is
- * called. */
+/* Never calls cuptiFinalize(). If a flush is still in progress, CUPTI hangs: then calls nothing. */
 static void source_finish(void)
 {
     if (!begin_work())
@@ -712,7 +719,7 @@ static void source_finish(void)
         if (in_phase(PHASE_READY))
             detach(&api);
         set_phase(PHASE_OVER);
-        leave_lock();
+        release_lock();
     }
     pthread_mutex_unlock(&flush_lock);
     end_work();
@@ -737,7 +744,7 @@ const struct gpu_source *gpu_source(void)
     return &source;
 }
 
-static bool fork_flush, fork_lock; /* gpu_fork_begin() holds them; the forking thread's */
+static bool fork_flush, fork_lock; /* held by gpu_fork_begin(); forking thread */
 
 void gpu_fork_begin(void)
 {
@@ -750,7 +757,7 @@ void gpu_fork_begin(void)
 void gpu_fork_end(void)
 {
     if (fork_lock)
-        leave_lock();
+        release_lock();
     if (fork_flush)
         pthread_mutex_unlock(&flush_lock);
     fork_lock = fork_flush = false;

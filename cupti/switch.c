@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Switches kinds of activity records on and off. */
+/* Enables and disables kinds of activity records. */
 #include "cupti/switch.h"
 
 #include <stdio.h>
@@ -25,13 +25,13 @@ static const struct row {
 #define ROWS (sizeof rows / sizeof *rows)
 
 static bool on[ROWS];
-static bool said[ROWS]; /* that it was refused */
+static bool said[ROWS]; /* a refusal was logged */
 static uint16_t hidden[DOMAINS][CBIDS];
 static unsigned n_hidden[DOMAINS];
 
 /* ---- calls ---- */
 
-static void learn(const struct cupti *c, int domain)
+static void learn_hidden(const struct cupti *c, int domain)
 {
     n_hidden[domain] = 0;
     for (uint32_t cbid = 1; cbid < CBIDS; cbid++) {
@@ -44,9 +44,9 @@ static void learn(const struct cupti *c, int domain)
 void switch_learn(const struct cupti *c)
 {
     if (c->enable_runtime_api)
-        learn(c, CUPTI_RUNTIME);
+        learn_hidden(c, CUPTI_RUNTIME);
     if (c->enable_driver_api)
-        learn(c, CUPTI_DRIVER);
+        learn_hidden(c, CUPTI_DRIVER);
 }
 
 static bool is_on(int kind)
@@ -57,9 +57,9 @@ static bool is_on(int kind)
     return false;
 }
 
-/* The kinds bring all calls, so the filter comes after them: "an Enable(RUNTIME) afterwards
- * overrides it" (cupti_activity.h). The other way round, calls enabled one by one, recorded nothing
- * once anybody had disabled the kind (13.0 Update 1, on an H200). */
+/* Enabling a kind enables all its calls, so the filter comes after: "an Enable(RUNTIME) afterwards
+ * overrides it" (cupti_activity.h). Enabling calls one by one instead recorded nothing once any
+ * client had disabled the kind (13.0 Update 1, on an H200). */
 void switch_filter(const struct cupti *c)
 {
     if (c->enable_runtime_api && is_on(CUPTI_KIND_RUNTIME))
@@ -87,25 +87,25 @@ static bool is_row_wanted(const struct row *row, const struct gpu_options *optio
     return true;
 }
 
-/* Devices and contexts that exist are told of, too; devices once, because they stay what they are
- * and the name in each record is, from 13.0 on, the client's to free (cupti_activity.h; before, it
- * was CUPTI's, so none is freed). Inside cuInit nothing exists yet: the records come of themselves,
- * and CUPTI is not made to ask a driver that is just being initialised. */
+/* cuptiActivityEnableAndDump() also reports devices and contexts that exist already. Devices are
+ * reported once: they do not change, and from 13.0 on the client owns the name in each record
+ * (cupti_activity.h); before, CUPTI owned it, so cprof frees none. Inside cuInit nothing exists
+ * yet: later records will come by themselves, and CUPTI must not query a driver that is being
+ * initialised. */
 static int enable(const struct cupti *c, int kind, bool initializing)
 {
-    static bool devices_told;
+    static bool reported;
     bool device = kind == CUPTI_KIND_DEVICE;
-    bool dump = kind == CUPTI_KIND_CONTEXT || (device && !devices_told);
+    bool dump = kind == CUPTI_KIND_CONTEXT || (device && !reported);
     if (!dump || initializing || !c->enable_and_dump)
         return c->enable(kind);
     int result = c->enable_and_dump(kind);
-    devices_told |= device && result == CUPTI_OK;
+    reported |= device && result == CUPTI_OK;
     return result;
 }
 
-/* One line for all kinds that were refused for the same reason; none for those that a line has
- * named. */
-static void say_refused(const struct cupti *c, const int *results, const bool *asked, bool any)
+/* Logs one line for all kinds that were refused for the same reason. Each kind is logged once. */
+static void warn_refused(const struct cupti *c, const int *results, const bool *asked, bool any)
 {
     for (unsigned i = 0; i < ROWS; i++) {
         char names[512] = "";
@@ -121,10 +121,10 @@ static void say_refused(const struct cupti *c, const int *results, const bool *a
             }
         log_warn("CUPTI does not record %s: %s%s; %s", names, bind_error(c, results[i]),
                  results[i] == CUPTI_INSUFFICIENT
-                     ? " (the driver lets administrators profile only: "
+                     ? " (the driver lets only administrators profile: "
                        "NVreg_RestrictProfilingToAdminUsers)"
                      : "",
-                 any ? "the rest is recorded" : "CUDA calls are recorded, GPU activity is not");
+                 any ? "other kinds are recorded" : "CUDA calls are recorded, GPU activity is not");
     }
 }
 
@@ -134,7 +134,7 @@ bool switch_on(const struct cupti *c, const struct gpu_options *options, bool in
     int results[ROWS] = {0};
     bool asked[ROWS] = {0};
     if (c->enable_all_sync_records)
-        c->enable_all_sync_records(0); /* no row for each "not ready" of a polling query */
+        c->enable_all_sync_records(0); /* no record for each polling query that finds "not ready" */
     for (unsigned i = 0; i < ROWS; i++) {
         if (!is_row_wanted(&rows[i], options))
             continue;
@@ -143,7 +143,7 @@ bool switch_on(const struct cupti *c, const struct gpu_options *options, bool in
         on[i] = results[i] == CUPTI_OK;
         count += on[i];
     }
-    say_refused(c, results, asked, count != 0);
+    warn_refused(c, results, asked, count != 0);
     return is_on(CUPTI_KIND_RUNTIME) || is_on(CUPTI_KIND_DRIVER);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUPTI's activity records as struct gpu_record. One function per kind; kinds.def says which. */
+/* Translates CUPTI's activity records to struct gpu_record, one function per row of kinds.def. */
 #include "cupti/translate.h"
 
 #include "cupti/devices.h"
@@ -15,10 +15,10 @@
 #define OBJECT_DEVICE       3u
 #define OBJECT_CONTEXT      4u
 #define OBJECT_STREAM       5u
-#define COMMAND_BUFFER_FULL (6u << 16) /* the one CUpti_ActivityOverheadKind that comes with data */
+#define COMMAND_BUFFER_FULL (6u << 16) /* the only CUpti_ActivityOverheadKind with data */
 #define POOL_LOCAL          1u         /* CUpti_ActivityMemoryPoolType */
 
-/* Sets what all records have. The caller has cleared the rest. */
+/* Clears *out and sets what all records have. */
 static void begin_record(struct gpu_record *out, enum gpu_kind kind, uint32_t correlation,
                          struct gpu_text name)
 {
@@ -32,7 +32,7 @@ static void begin_record(struct gpu_record *out, enum gpu_kind kind, uint32_t co
     out->stream = GPU_NONE;
 }
 
-/* Says whether CUPTI's two times make sense. */
+/* Whether CUPTI's two times make sense. */
 static enum translate_result check_times(uint64_t start, uint64_t end)
 {
     if (start == 0)
@@ -52,7 +52,7 @@ static void set_times(const struct translate *t, uint64_t start, uint64_t end,
         out->end = out->start;
 }
 
-/* Nanoseconds from one time to a later one; 0 when the first is not known. */
+/* Nanoseconds between two times; 0 if the first is unknown. */
 static uint64_t ns_between(const struct translate *t, uint64_t from, uint64_t to)
 {
     if (from == 0 || from >= to)
@@ -61,10 +61,9 @@ static uint64_t ns_between(const struct translate *t, uint64_t from, uint64_t to
     uint64_t last = t->ticks(to);
     double ns = (double)last - (double)first;
     ns *= 1e9 / clock_ticks_per_second();
-    return ns > 0 && ns < 1e18 ? (uint64_t)ns : 0; /* longer than any run: nonsense */
+    return ns > 0 && ns < 1e18 ? (uint64_t)ns : 0; /* longer than any run: invalid */
 }
 
-/* Sets where the work ran, and the graph that it came from. */
 static void set_place(struct gpu_record *out, uint32_t device, uint32_t context, uint32_t stream,
                       uint32_t graph, uint64_t node)
 {
@@ -75,7 +74,6 @@ static void set_place(struct gpu_record *out, uint32_t device, uint32_t context,
     out->node = node;
 }
 
-/* Sets what a copy and a fill have in common. */
 static void set_bytes(struct gpu_record *out, uint64_t bytes, uint32_t channel,
                       uint32_t channel_type)
 {
@@ -176,7 +174,7 @@ static enum translate_result take_call(const struct translate *t, const void *ac
     const struct cupti_call *c = activity;
     bool driver = c->kind == CUPTI_KIND_DRIVER;
     const struct gpu_call *call = gpu_call(t->callback_name, driver, c->cbid);
-    /* Newer than this CUPTI: what it causes is counted as without a call. */
+    /* A call newer than this CUPTI: the kernels that it causes are counted as without a call. */
     if (!call->name.text)
         return TRANSLATE_SKIPPED;
     if (!call->shown)
@@ -193,7 +191,7 @@ static enum translate_result take_call(const struct translate *t, const void *ac
     return TRANSLATE_RECORD;
 }
 
-/* The id of one recording of an event; CUPTI's "does not apply" has 32 bits in a field of 64. */
+/* CUPTI writes its 32-bit "does not apply" into this 64-bit field. */
 static uint64_t event_sync_of(uint64_t id)
 {
     return id == UINT32_MAX || id == UINT64_MAX ? 0 : id;
@@ -246,8 +244,7 @@ static enum translate_result take_overhead(const struct translate *t, const void
                                            struct gpu_record *out)
 {
     const struct cupti_overhead *o = activity;
-    /* CUPTI allocated it for us. No other kind has data: a field that nobody set must not reach
-     * free(). */
+    /* The client must free the data of this kind. Other kinds leave the field unset. */
     if (t->version >= CUPTI_12_4 && o->overhead_kind == COMMAND_BUFFER_FULL)
         free(o->data);
     enum translate_result times = check_times(o->start, o->end);
@@ -257,7 +254,7 @@ static enum translate_result take_overhead(const struct translate *t, const void
                  gpu_overhead_name(o->overhead_kind));
     set_times(t, o->start, o->end, out);
     if (o->object_kind == OBJECT_THREAD) {
-        /* before, it is not of the kind that was asked for (release notes of 12.4) */
+        /* before 12.4 it is not the id type that was asked for (release notes of 12.4) */
         out->overhead.tid = t->version >= CUPTI_12_4 ? o->object.thread.tid : 0;
     } else if (o->object_kind >= OBJECT_DEVICE && o->object_kind <= OBJECT_STREAM) {
         out->device = o->object.device.device;
@@ -280,8 +277,8 @@ static enum translate_result take_memory(const struct translate *t, const void *
     set_times(t, m->time, m->time, out);
     out->flags = (m->operation == 2 ? GPU_RELEASE : 0) | (m->is_async != 0 ? GPU_ASYNC : 0);
     out->device = m->device;
-    /* "No context" was UINT32_MAX and is 0 in CUDA 13.5; ids begin at 1. Without a stream the same
-     * goes for the stream. */
+    /* "No context" is UINT32_MAX, and 0 in CUDA 13.5; ids begin at 1. The stream is likewise 0 or
+     * UINT32_MAX unless is_async. */
     out->context = m->context != 0 ? m->context : GPU_NONE;
     out->stream = m->is_async != 0 ? m->stream : GPU_NONE;
     out->memory.address = m->address;
@@ -296,8 +293,7 @@ static enum translate_result take_memory(const struct translate *t, const void *
     return TRANSLATE_RECORD;
 }
 
-/* A pool that was made, trimmed or destroyed: no memory that the program has, and the next
- * allocation tells the pool's size. */
+/* Ignored: no memory that the program uses, and the next allocation tells the pool's size. */
 static enum translate_result take_pool(const struct translate *t, const void *activity,
                                        struct gpu_record *out)
 {
