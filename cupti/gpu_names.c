@@ -159,8 +159,7 @@ struct gpu_text gpu_name(const char *name)
     return k->text;
 }
 
-/* ---- Kineto's names
- * --------------------------------------------------------------------------- */
+/* ---- Kineto's names -------------------------------------------------------------------------- */
 
 static const char *const copy_kinds[COPY_KINDS] = {
     "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Trace handlers by messages. The cprof thread writes messages, one other thread reads them; a
- * message for which there is no room is lost and counted, and how many were is the next message.
- * Marks, of which there may be any number, leave an eighth of the room free; ends of steps half of
- * that: what is rare (traces, windows, epochs) finds room whatever came before it. All numbers are
- * little or big endian as the machine is, not aligned:
+/* Trace handlers whose calls are sent as messages. The cprof thread writes them, one other thread
+ * reads them. A message without room is lost and counted; the next message tells how many were.
+ * Marks leave 1/8 of the queue free, ends of steps 1/16, so that rare messages (traces, windows,
+ * epochs) find room. Numbers have the machine's byte order and are not aligned:
  *
- *   uint32 bytes of the message, these included; uint8 enum message; then
- *   every call but init, close, file and lost: struct cprof_time without its size (8 x int64, 3 x
- *   double), int64 wall-clock ns duration, instant, counter: uint8 is_start, uint8 is_cut, uint8
- *   action, uint32 thread, uint64 id, text name, uint16 n, n texts (categories),
+ *   uint32 bytes of the message, these included; uint8 enum message; then by message
+ *   all but init, close, file, lost: struct cprof_time without its size (8 x int64, 3 x double),
+ *       int64 wall-clock ns; then, where it applies:
+ *   duration, instant, counter: uint8 is_start, uint8 is_cut, uint8 action, uint32 thread,
+ *       uint64 id, text name, uint16 n, n texts (categories),
  *       uint16 n, n times: text name, uint8 is_real, 8 bytes of value
- *   trace_ready: text path, int64 first step, int64 last step, uint64 events, uint64 lost, uint8
- *   is_partial file: text path; lost: uint64 how many since the last such message
- *   text: uint32 length, bytes
- */
+ *   trace_ready: text path, int64 first step, int64 last step, uint64 events, uint64 lost,
+ *       uint8 is_partial
+ *   file: text path
+ *   lost: uint64 messages lost since the last such message
+ *   text: uint32 length, bytes */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
 
@@ -38,12 +38,12 @@
 
 #define LEAST_BYTES (64u << 10)
 #define MOST_BYTES  (1u << 30)
-#define KEPT_ROOM   256u /* for the messages close and lost, which must arrive */
-#define MARKS_KEEP  8u   /* marks leave size / this free */
+#define KEPT_ROOM   256u /* reserved for the messages close and lost, which must arrive */
+#define MARKS_KEEP  8u   /* size / this stays free of marks */
 #define STEPS_KEEP  16u
 #define SERIES_MOST 65535u
 
-/* The numbers are the module's. */
+/* The Python module knows these numbers (cprof/_handlers.py). */
 enum message {
     MESSAGE_INIT = 1,
     MESSAGE_DURATION,
@@ -53,8 +53,8 @@ enum message {
     MESSAGE_TRACE,
     MESSAGE_STEP,
     MESSAGE_EPOCH,
-    MESSAGE_OPEN,
-    MESSAGE_SHUT,
+    MESSAGE_WINDOW_OPEN,
+    MESSAGE_WINDOW_CLOSE,
     MESSAGE_LOST,
     MESSAGE_CLOSE,
 };
@@ -64,15 +64,16 @@ enum message {
 struct cprof_trace_queue {
     char *bytes;   /* a ring */
     uint64_t size; /* a power of two */
-    /* written so far; cprof thread writes (release), reader reads (acquire) */
+    /* bytes written so far; cprof thread writes (release), reader reads (acquire) */
     _Atomic uint64_t head;
-    _Atomic uint64_t tail; /* read so far; reader writes (release), cprof thread reads (acquire) */
-    _Atomic uint32_t word; /* futex: counts messages; cprof thread adds */
+    /* bytes read so far; reader writes (release), cprof thread reads (acquire) */
+    _Atomic uint64_t tail;
+    _Atomic uint32_t word;   /* futex: counts messages; cprof thread adds */
     _Atomic uint32_t sleeps; /* the reader is about to wait; it writes, cprof thread reads */
     _Atomic uint64_t lost;   /* cprof thread and reader add, any reads */
-    _Atomic bool left;       /* see cprof_trace_queue_leave(); any writes, cprof thread reads */
+    _Atomic bool abandoned;  /* see cprof_trace_queue_leave(); any writes, cprof thread reads */
     uint64_t lost_told;      /* cprof thread */
-    bool closed;             /* the reader's: close was read */
+    bool closed;             /* close was read; reader */
 };
 
 /* ---- one message, cprof thread ---- */
@@ -138,7 +139,7 @@ static void copy_out(const struct cprof_trace_queue *q, uint64_t at, char *to, s
     memcpy(to + first, q->bytes, len - first);
 }
 
-/* Puts the message there if that leaves so much room. */
+/* Writes the message if at least `keep` bytes stay free. */
 static bool push(struct cprof_trace_queue *q, size_t keep)
 {
     uint64_t head = atomic_load_explicit(&q->head, memory_order_relaxed);
@@ -155,17 +156,17 @@ static bool push(struct cprof_trace_queue *q, size_t keep)
     return true;
 }
 
-/* False: it is lost, and counted. */
+/* Returns false if the message is lost; counts it. */
 static bool send(struct cprof_trace_queue *q, size_t keep)
 {
-    if (atomic_load_explicit(&q->left, memory_order_relaxed) || push(q, keep))
+    if (atomic_load_explicit(&q->abandoned, memory_order_relaxed) || push(q, keep))
         return true;
     atomic_fetch_add(&q->lost, 1);
     return false;
 }
 
-/* Before the next message, which leaves so much room: how many were lost, if any. It may take
- * KEPT_ROOM / 2 of that. */
+/* Call before a message that leaves `keep` bytes free: tells how many messages were lost, if any.
+ * May use KEPT_ROOM / 2 of `keep`. */
 static void send_lost(struct cprof_trace_queue *q, size_t keep)
 {
     uint64_t lost = atomic_load(&q->lost);
@@ -213,10 +214,10 @@ static bool put_event(struct cprof_trace_queue *q, enum message kind, const stru
     return send(q, q->size / MARKS_KEEP);
 }
 
-/* Both calls of a duration or none: a start without its end would be worse than a loss. */
+/* Sends both calls of a duration or none: a start without an end would be worse than a loss. */
 static void duration(void *arg, const struct cprof_event *e)
 {
-    static bool start_lost; /* the second call follows the first at once */
+    static bool start_lost; /* the second call follows at once */
     struct cprof_trace_queue *q = arg;
     uint64_t used = atomic_load(&q->head) - atomic_load(&q->tail);
     size_t about = strlen(e->name) + 256;
@@ -282,12 +283,12 @@ static void epoch_end(void *arg, const struct cprof_time *time, int64_t wall_ns)
 
 static void window_open(void *arg, const struct cprof_time *time, int64_t wall_ns)
 {
-    put_moment(arg, MESSAGE_OPEN, KEPT_ROOM, time, wall_ns);
+    put_moment(arg, MESSAGE_WINDOW_OPEN, KEPT_ROOM, time, wall_ns);
 }
 
 static void window_close(void *arg, const struct cprof_time *time, int64_t wall_ns)
 {
-    put_moment(arg, MESSAGE_SHUT, KEPT_ROOM, time, wall_ns);
+    put_moment(arg, MESSAGE_WINDOW_CLOSE, KEPT_ROOM, time, wall_ns);
 }
 
 static void finish(void *arg)
@@ -299,7 +300,7 @@ static void finish(void *arg)
 
 /* ---- the module's calls ---- */
 
-/* What the cprof thread does not call costs it nothing. */
+/* NULL callbacks cost the cprof thread nothing. */
 static struct cprof_trace_handler handler_of(struct cprof_trace_queue *q, const char *name,
                                              unsigned kinds)
 {
@@ -314,8 +315,8 @@ static struct cprof_trace_handler handler_of(struct cprof_trace_queue *q, const 
     h.trace_ready = kinds & BIT(MESSAGE_TRACE) ? trace_ready : NULL;
     h.step_end = kinds & BIT(MESSAGE_STEP) ? step_end : NULL;
     h.epoch_end = kinds & BIT(MESSAGE_EPOCH) ? epoch_end : NULL;
-    h.window_open = kinds & BIT(MESSAGE_OPEN) ? window_open : NULL;
-    h.window_close = kinds & BIT(MESSAGE_SHUT) ? window_close : NULL;
+    h.window_open = kinds & BIT(MESSAGE_WINDOW_OPEN) ? window_open : NULL;
+    h.window_close = kinds & BIT(MESSAGE_WINDOW_CLOSE) ? window_close : NULL;
     h.close = finish;
     return h;
 }
@@ -349,7 +350,7 @@ struct cprof_trace_queue *cprof_trace_queue(const char *name, size_t bytes)
     return cprof_trace_queue_for(name, bytes, ~0u);
 }
 
-/* Until there is something to read, at most so long. */
+/* Waits for a message, at most timeout_ms. */
 static void wait_for_message(struct cprof_trace_queue *q, int timeout_ms)
 {
     struct timespec most = {timeout_ms / 1000, timeout_ms % 1000 * 1000000};
@@ -396,7 +397,7 @@ uint64_t cprof_trace_queue_lost(const struct cprof_trace_queue *q)
 
 void cprof_trace_queue_leave(struct cprof_trace_queue *q)
 {
-    atomic_store(&q->left, true);
+    atomic_store(&q->abandoned, true);
 }
 
 int64_t cprof_trace_queue_finish(void)

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The registry of trace handlers and what they are told. Handlers are only ever added, from any
- * thread and without a lock, each in a place of its own; all their callbacks are called by the
- * cprof thread, place by place.
+/* The registry of trace handlers, and their calls. Any thread may add a handler, without a lock,
+ * in a place of its own; none is removed. The cprof thread makes all calls, in order of places.
  *
- *   CPROF_TRACE_HANDLERS   a place is taken at wake-up; dlopen, cprof_trace_handler_open() and init
- *                          before the first thing that is told
- *   cprof_add_trace_handler()  a place is taken by the caller; init at the next pass of the cprof
- *                              thread
- */
+ *   CPROF_TRACE_HANDLERS       place taken at wake-up; dlopen(), cprof_trace_handler_open() and
+ *                              init right before the first event for it
+ *   cprof_add_trace_handler()  place taken by the caller; init in the cprof thread's next pass */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
 
@@ -24,35 +20,34 @@
 
 #define HANDLERS_MOST   64u
 #define CATEGORIES_MOST 256u
-#define SIZE_MOST       4096u /* of a struct from a later version; a larger one is none */
+#define SIZE_MOST       4096u /* a size above this, as of a later version's struct, is invalid */
 
 enum state {
-    WAITING, /* init is still to be called */
-    TOLD,    /* it is told of everything */
-    OUT,     /* it refused, or is not there */
+    HANDLER_NEW,     /* init is to be called */
+    HANDLER_ACTIVE,  /* gets all calls */
+    HANDLER_REFUSED, /* it refused, or cannot be loaded */
 };
 
 struct entry {
-    struct cprof_trace_handler h; /* cprof thread, once it is in its place */
-    const char *_Atomic name;     /* ours, and kept; cprof thread writes, any reads */
-    const char *path, *argument;  /* of a shared object that is still to be opened; else NULL */
+    struct cprof_trace_handler h; /* cprof thread, once published */
+    const char *_Atomic name;     /* a copy that is never freed; cprof thread writes, any reads */
+    const char *path, *argument;  /* of a shared object to open; else NULL */
     _Atomic int state;            /* enum state; cprof thread writes, any reads */
 };
 
-/* Filled in order; NULL: not yet. Any thread writes its own (release), all read. */
+/* Filled in order; NULL: not yet. Any thread publishes its own entry (release), all read. */
 static struct entry *_Atomic entries[HANDLERS_MOST];
-static _Atomic unsigned places; /* given so far; any thread adds */
-static _Atomic bool abandoned;  /* a forked child; it writes and reads */
+static _Atomic unsigned places; /* taken so far; any thread adds */
+static _Atomic bool abandoned;  /* in a forked child, which writes and reads */
 
-/* cprof thread. */
-/* CPROF_TRACE_HANDLERS names some that are not loaded; the waking thread writes before there is a
- * cprof thread */
-static bool from_settings;
-static bool is_helper; /* as handlers_start() says */
-/* places whose init has been called, or that wait for something to tell */
-static unsigned looked_at;
+/* Some of CPROF_TRACE_HANDLERS are not loaded yet. The waking thread writes before the cprof thread
+ * exists, then the cprof thread. */
+static bool has_unloaded;
+static bool is_helper; /* see handlers_start(); cprof thread */
+/* Places that begin_new() has visited; cprof thread. */
+static unsigned visited;
 
-/* The callback that the cprof thread is in, and whose; NULL: none. cprof thread writes, exiting
+/* The callback that the cprof thread is in, or NULL, and its handler. cprof thread writes, exiting
  * thread reads. */
 static const char *_Atomic inside;
 static struct entry *_Atomic inside_of;
@@ -69,15 +64,16 @@ static bool put_entry(struct entry *e)
     unsigned at = atomic_fetch_add(&places, 1);
     if (at >= HANDLERS_MOST) {
         atomic_fetch_sub(&places, 1);
-        log_warn("trace handler %s: there are %u already; it is left out", e->name, HANDLERS_MOST);
+        log_warn("trace handler %s is left out: there are %u already, the most", e->name,
+                 HANDLERS_MOST);
         return false;
     }
     atomic_store_explicit(&entries[at], e, memory_order_release);
     return true;
 }
 
-/* The handler as this version knows it. False, with a line: it cannot be used. who: its path or
- * name. */
+/* Copies the handler into this version's struct. Returns false, with a line, if it cannot be used.
+ * who: its path or name. */
 static bool take_handler(struct cprof_trace_handler *to, const struct cprof_trace_handler *from,
                          const char *who)
 {
@@ -127,7 +123,7 @@ bool handlers_add(const struct cprof_trace_handler *h)
 
 /* ---- CPROF_TRACE_HANDLERS ---- */
 
-/* The text without blanks around it, as a copy; NULL: no memory. */
+/* A copy of the text without blanks around it; NULL: no memory. */
 static char *trimmed(const char *text, size_t len)
 {
     while (len && (*text == ' ' || *text == '\t'))
@@ -137,8 +133,8 @@ static char *trimmed(const char *text, size_t len)
     return strndup(text, len);
 }
 
-/* PATH or PATH=ARGUMENT. A path that is relative to this folder is made absolute: the program may
- * go elsewhere. */
+/* item: PATH or PATH=ARGUMENT. Makes a relative path absolute, because the program may change its
+ * directory. */
 static void note_object(char *item)
 {
     char *argument = strchr(item, '=');
@@ -150,7 +146,7 @@ static void note_object(char *item)
         return;
     e->path = whole ? whole : e->name;
     e->argument = argument ? argument : "";
-    from_settings |= put_entry(e);
+    has_unloaded |= put_entry(e);
 }
 
 static const struct listener listener;
@@ -160,20 +156,21 @@ void handlers_start(const struct config *config, bool helper)
     is_helper = helper;
     for (const char *at = config->trace_handlers; *at;) {
         size_t len = strcspn(at, ",");
-        char *item = trimmed(at, len); /* kept: it holds the argument */
+        char *item = trimmed(at, len); /* never freed: the entry points into it */
         if (item && *item)
             note_object(item);
         else
             free(item);
         at += len + (at[len] == ',');
     }
-    if (from_settings)
+    if (has_unloaded)
         writer_listen(&listener);
 }
 
 typedef const struct cprof_trace_handler *(*open_function)(const char *argument);
 
-/* Loads the shared object; its cprof_trace_handler_open(). NULL, with a line. */
+/* Loads the shared object. Returns its cprof_trace_handler_open(); NULL, with a line, on
+ * failure. */
 static open_function load_object(const struct entry *e)
 {
     open_function open = NULL;
@@ -198,7 +195,7 @@ void handlers_try(const struct config *config)
         load_object(e);
 }
 
-/* Opens the shared object and takes its handler. False, with a line. */
+/* Opens the shared object and copies its handler. Returns false, with a line, on failure. */
 static bool open_object(struct entry *e)
 {
     open_function open = load_object(e);
@@ -213,7 +210,7 @@ static bool open_object(struct entry *e)
         return false;
     char *own = e->h.name ? strdup(e->h.name) : NULL;
     if (own)
-        atomic_store(&e->name, own); /* the one before is still read, and is the path */
+        atomic_store(&e->name, own); /* the former name stays valid: it is the path */
     return true;
 }
 
@@ -233,7 +230,7 @@ static bool open_object(struct entry *e)
     do {                                                                                           \
         struct entry *e_;                                                                          \
         for (unsigned i_ = 0; (e_ = entry_at(i_)) != NULL; i_++)                                   \
-            if (atomic_load_explicit(&e_->state, memory_order_relaxed) == TOLD)                    \
+            if (atomic_load_explicit(&e_->state, memory_order_relaxed) == HANDLER_ACTIVE)          \
                 CALL(e_, callback, ##__VA_ARGS__);                                                 \
     } while (0)
 
@@ -248,35 +245,35 @@ static void begin_one(struct entry *e)
     if (refused)
         log_error("trace handler %s refuses: its init returned %d; it is left out", e->name,
                   refused);
-    atomic_store(&e->state, there && !refused ? TOLD : OUT);
+    atomic_store(&e->state, there && !refused ? HANDLER_ACTIVE : HANDLER_REFUSED);
 }
 
-/* Calls init of those that are new. objects: also of those that only come when there is something
- * to tell. */
+/* Calls init of new handlers. objects: also loads those of CPROF_TRACE_HANDLERS. */
 static void begin_new(bool objects)
 {
     struct entry *e;
-    for (unsigned i = objects ? 0 : looked_at; (e = entry_at(i)) != NULL; i++) {
-        looked_at = i + 1 > looked_at ? i + 1 : looked_at;
-        if (atomic_load_explicit(&e->state, memory_order_relaxed) == WAITING &&
+    for (unsigned i = objects ? 0 : visited; (e = entry_at(i)) != NULL; i++) {
+        visited = i + 1 > visited ? i + 1 : visited;
+        if (atomic_load_explicit(&e->state, memory_order_relaxed) == HANDLER_NEW &&
             (objects || !e->path))
             begin_one(e);
     }
 }
 
-/* There is something to tell. of_rank: that only a rank has. */
+/* Loads the handlers of CPROF_TRACE_HANDLERS before the first event. of_rank: an event that only a
+ * rank has. */
 static void begin_objects(bool of_rank)
 {
     is_helper &= !of_rank;
-    if (!from_settings || is_helper)
+    if (!has_unloaded || is_helper)
         return;
-    from_settings = false;
+    has_unloaded = false;
     begin_new(true);
 }
 
-/* ---- what the cprof thread tells ---- */
+/* ---- events, cprof thread ---- */
 
-static void look_for_new(void)
+static void begin_added(void)
 {
     static bool ignored;
     if (!ignored)
@@ -285,61 +282,61 @@ static void look_for_new(void)
     begin_new(false);
 }
 
-/* Texts of the event being told, each with its NUL. */
+/* Texts of the current event, each with its NUL. */
 static struct {
     char *bytes;
     size_t used, room;
     const char *categories[CATEGORIES_MOST];
     struct cprof_value *values;
     size_t values_room;
-} told;
+} event_texts;
 
 static bool make_mark_room(const struct mark *m)
 {
     size_t bytes = (size_t)m->name_len + m->categories_len + 2;
     for (unsigned i = 0; i < m->n_values; i++)
         bytes += m->values[i].name_len + 1;
-    if (bytes > told.room) {
-        char *more = realloc(told.bytes, 2 * bytes);
+    if (bytes > event_texts.room) {
+        char *more = realloc(event_texts.bytes, 2 * bytes);
         if (!more)
             return false;
-        told.bytes = more;
-        told.room = 2 * bytes;
+        event_texts.bytes = more;
+        event_texts.room = 2 * bytes;
     }
-    if (m->n_values > told.values_room) {
-        struct cprof_value *more = realloc(told.values, 2 * m->n_values * sizeof *more);
+    if (m->n_values > event_texts.values_room) {
+        struct cprof_value *more = realloc(event_texts.values, 2 * m->n_values * sizeof *more);
         if (!more)
             return false;
-        told.values = more;
-        told.values_room = 2 * (size_t)m->n_values;
+        event_texts.values = more;
+        event_texts.values_room = 2 * (size_t)m->n_values;
     }
-    told.used = 0;
+    event_texts.used = 0;
     return true;
 }
 
 static const char *put_mark_text(const char *text, size_t len)
 {
-    char *to = told.bytes + told.used;
+    char *to = event_texts.bytes + event_texts.used;
     if (len)
         memcpy(to, text, len);
     to[len] = '\0';
-    told.used += len + 1;
+    event_texts.used += len + 1;
     return to;
 }
 
-/* Splits the joined categories. Returns how many there are. */
+/* Splits the joined categories. Returns their number. */
 static size_t put_categories(const struct mark *m)
 {
     size_t n = 0;
     if (!m->categories_len)
         return 0;
-    char *at = told.bytes + told.used;
+    char *at = event_texts.bytes + event_texts.used;
     put_mark_text(m->categories, m->categories_len);
     while (at && n < CATEGORIES_MOST) {
         char *comma = strchr(at, ',');
         if (comma)
             *comma++ = '\0';
-        told.categories[n++] = at;
+        event_texts.categories[n++] = at;
         at = comma;
     }
     return n;
@@ -349,10 +346,11 @@ static void put_values(const struct mark *m)
 {
     for (unsigned i = 0; i < m->n_values; i++) {
         const struct mark_value *v = &m->values[i];
-        told.values[i] = (struct cprof_value){.name = put_mark_text(v->name, v->name_len),
-                                              .is_real = v->is_real,
-                                              .integer = v->is_real ? 0 : v->whole,
-                                              .real = v->is_real ? v->real : (double)v->whole};
+        event_texts.values[i] =
+            (struct cprof_value){.name = put_mark_text(v->name, v->name_len),
+                                 .is_real = v->is_real,
+                                 .integer = v->is_real ? 0 : v->whole,
+                                 .real = v->is_real ? v->real : (double)v->whole};
     }
 }
 
@@ -362,14 +360,14 @@ static void mark(const struct mark *m)
     begin_objects(false);
     if (!make_mark_room(m)) {
         if (!said)
-            log_error("trace handlers: no memory; they are not told of all marks");
+            log_error("trace handlers: no memory; they miss some markers");
         said = true;
         return;
     }
     struct cprof_time start = program_time(&m->start.time, m->start.step), end;
     struct cprof_event event = {.size = sizeof event,
                                 .name = put_mark_text(m->name, m->name_len),
-                                .categories = told.categories,
+                                .categories = event_texts.categories,
                                 .thread_id = m->tid,
                                 .is_start = m->kind == REC_SPAN,
                                 .is_cut = m->unfinished,
@@ -379,7 +377,7 @@ static void mark(const struct mark *m)
                                 .time = &start};
     event.n_categories = put_categories(m);
     put_values(m);
-    event.values = told.values;
+    event.values = event_texts.values;
     event.n_values = m->n_values;
     if (m->kind == REC_INSTANT) {
         CALL_ALL(instant, &event);
@@ -394,7 +392,7 @@ static void mark(const struct mark *m)
         second.time = &end;
         struct entry *e;
         for (unsigned i = 0; (e = entry_at(i)) != NULL; i++) {
-            if (atomic_load_explicit(&e->state, memory_order_relaxed) != TOLD)
+            if (atomic_load_explicit(&e->state, memory_order_relaxed) != HANDLER_ACTIVE)
                 continue;
             CALL(e, duration, &event);
             CALL(e, duration, &second);
@@ -441,7 +439,7 @@ static void end(void)
 }
 
 static const struct listener listener = {
-    .look = look_for_new,
+    .look = begin_added,
     .mark = mark,
     .step_end = step_end,
     .epoch_end = epoch_end,
@@ -475,7 +473,7 @@ void handlers_say_stuck(void)
     const char *callback = atomic_load(&inside);
     const struct entry *e = atomic_load(&inside_of);
     if (callback)
-        log_warn("trace handler %s has not come back from its %s()", e->name, callback);
+        log_warn("trace handler %s has not returned from its %s()", e->name, callback);
 }
 
 void handlers_abandon(void)
@@ -492,7 +490,7 @@ int cprof_add_trace_handler(const struct cprof_trace_handler *handler)
     bool added = handler && cprof_awake() &&
                  take_handler(&h, handler, "of cprof_add_trace_handler()") && handlers_add(&h);
     if (added) {
-        /* before what the program made until now, and the handler may use, is gone */
+        /* registered now, cprof_at_exit() runs before what the handler may use is destroyed */
         atexit(cprof_at_exit);
         writer_listen(&listener);
         writer_run();
@@ -514,7 +512,7 @@ size_t cprof_trace_handlers(const char **names, size_t room)
         names[n] = "json";
     n++;
     for (unsigned i = 0; (e = entry_at(i)) != NULL; i++) {
-        if (atomic_load(&e->state) == OUT)
+        if (atomic_load(&e->state) == HANDLER_REFUSED)
             continue;
         if (names && n < room)
             names[n] = atomic_load(&e->name);

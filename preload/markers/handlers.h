@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trace handlers (cprof.h): who they are, and what they are told. The built-in one, which writes
- * the JSON, is writer/'s. */
+/* Trace handlers (cprof.h): their registry and their calls. The built-in handler, which writes the
+ * JSON trace, is in writer/. */
 #ifndef PRELOAD_MARKERS_HANDLERS_H
 #define PRELOAD_MARKERS_HANDLERS_H
 
@@ -11,27 +11,26 @@
 
 struct cprof_trace_handler;
 
-/* Notes the shared objects that CPROF_TRACE_HANDLERS names; they are loaded, by the cprof thread,
- * when there is something to tell. helper: a process below a traced one, which has nothing to tell
- * before its first step. Once, by the waking thread, before the first edge. */
+/* Registers the shared objects of CPROF_TRACE_HANDLERS. The cprof thread loads them before the
+ * first event. helper: a process below a traced one, which has no events before its first step.
+ * Call once, in the waking thread, before the first step edge. */
 void handlers_start(const struct config *config, bool helper);
 
-/* Instead: loads them at once, a line for each that cannot be loaded or has nothing to open, and
- * asks none of them for its handler. */
+/* Instead of handlers_start(): loads the shared objects at once and logs each that cannot be loaded
+ * or lacks cprof_trace_handler_open(), without calling it. */
 void handlers_try(const struct config *config);
 
-/* Tells that a trace is whole. cprof thread. */
+/* Tells all handlers that a trace is complete. cprof thread. */
 void handlers_trace_ready(const struct saved_trace *trace);
 
-/* Adds a handler whose struct and name are copied; false, with a line, when there are too many. Any
- * application thread. */
+/* Adds a handler; copies its struct and name. Returns false, with a line, when there are too many.
+ * Any application thread. */
 bool handlers_add(const struct cprof_trace_handler *handler);
 
-/* At exit, when the cprof thread was not done in time: names the handler that holds it up, if one
- * does. */
+/* At exit, when the cprof thread did not end in time: logs the handler that it is in, if any. */
 void handlers_say_stuck(void);
 
-/* In a forked child: there are none. */
+/* In a forked child: makes the registry empty. */
 void handlers_abandon(void);
 
 #endif

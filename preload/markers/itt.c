@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The collector of ITT: what clients' calls become. Application threads; tasks, marks and counters
- * take no lock, allocate nothing and make no system call once their names are known.
+/* Implements the calls of ITT clients. Application threads. Tasks, marks and counters take no
+ * lock, allocate nothing and make no system call once their names are known.
  *
- * A task is a span of its thread. task_end() names no task but a domain: it ends the thread's
- * innermost task of that domain, which must be known whether the task was recorded or not. So each
- * thread counts its open tasks, and the key of a task's span is its domain and how many were open
- * before it. What does not fit:
+ * A task is a span of its thread. task_end() names only a domain: it ends the thread's innermost
+ * task of that domain, recorded or not. So each thread counts its open tasks. The key of a task's
+ * span is its domain and the number of tasks that were open before it. Special cases:
  *
- *   end without a begin        ignored, counted (marker_misuse)
- *   begin that was not recorded, or that ended with the span around it (emit_itt ends an operator's
- *   task behind the operator)
- *                              its end is ignored; nothing is counted
- *   end of an outer task first (domains that do not nest)
- *                              what is open inside ends with it
- *   overlapped tasks           are asynchronous ranges (writer/record/async.c), told apart by
- *                              domain and id, ended on any thread
- *   thread ends                spans_abandon() writes what is open as unfinished
+ *   end without a begin             ignored, counted (marker_misuse)
+ *   begin that was not recorded     its end is ignored; nothing is counted. The same if the span
+ *                                   around the task ended it: emit_itt ends an operator's task
+ *                                   after the operator
+ *   end of an outer task first      ends the tasks inside, too (domains that do not nest)
+ *   overlapped tasks                are asynchronous ranges (writer/record/async.c), known by
+ *                                   domain and id, ended on any thread
+ *   thread ends                     spans_abandon() writes open tasks as unfinished
  *
- * Libraries such as oneDNN make tasks around their own work. So tasks of warmup steps are in no
- * trace (REC_TASK), whoever made them; marks, counters, frames and events are, as markers are.
- */
+ * Libraries such as oneDNN make tasks around their own work. So traces have no tasks of warmup
+ * steps (REC_TASK), but they have marks, counters, frames and events of them. */
 #include "preload/markers/itt.h"
 
 #include <errno.h>
@@ -35,16 +31,16 @@
 #include "preload/link/link.h"
 #include "writer/writer.h"
 
-#define THREAD_NAME 256u /* bytes of a thread's name that are kept, the NUL included */
+#define THREAD_NAME 256u /* most bytes of a thread's name, with the NUL */
 #define VISIBLE     __attribute__((visibility("default")))
 
-#define TORCH_DOMAIN "PyTorch" /* goes without saying */
-#define ARGS_MOST    4096u     /* bytes of one value of metadata, and of a mark's text */
-#define VALUES_MOST  16u       /* numbers of one value of metadata */
+#define TORCH_DOMAIN "PyTorch" /* its name is left out of the arguments */
+#define ARGS_MOST    4096u     /* most bytes of a metadata value and of a mark's text */
+#define VALUES_MOST  16u       /* most numbers of a metadata value */
 #define MARKER_FLAGS ((uint8_t)(REC_MARKER | REC_ENDS_LATE))
 
-/* Keys of spans: the lower three bits tell ours from addresses (0) and from those of markers
- * (odd). */
+/* Keys of spans. The lower three bits distinguish them from addresses (0) and from keys of
+ * markers.c (odd). */
 #define KEY_TAGS   7u
 #define KEY_TASK   2u /* depth << 48 | domain */
 #define KEY_EVENT  4u /* number << 48 */
@@ -52,26 +48,27 @@
 #define KEY_SHIFT  48u
 #define DEPTH_MOST 0xffffu
 
-/* What each thread knows about its own calls. */
+/* Per-thread state. */
 static __thread struct {
-    uint32_t depth; /* tasks begun and not ended, recorded or not */
-    /* 1 + the depth of the outermost task that ends a step; 0 = none is open */
+    uint32_t depth; /* open tasks, recorded or not */
+    /* 1 + the depth of the outermost open task that ends a step; 0: none */
     uint32_t step_depth;
-    uint64_t id;  /* of the innermost task, 0 = none or not known any more */
-    bool ignored; /* by thread_ignore() */
-} here;
+    uint64_t id;  /* of the innermost task; 0: none or unknown */
+    bool ignored; /* thread_ignore() was called */
+} per_thread;
 
 static _Atomic bool paused; /* any thread writes, relaxed */
-/* of the names that mark steps; NULL: none do. Set by the first client */
-static const char *_Atomic pattern;
+/* glob of names that mark steps; NULL: none. Set by the first client */
+static const char *_Atomic step_pattern;
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-/* Enters cprof when this thread's calls are recorded now; then leave() follows. */
+/* Enters cprof if this thread's calls are recorded now; the caller then calls leave(). Else
+ * NULL. */
 static inline struct thread_log *enter(void)
 {
     if (!gate_open(GATE_MARKERS) || atomic_load_explicit(&paused, memory_order_relaxed) ||
-        here.ignored || !guard_enter_event())
+        per_thread.ignored || !guard_enter_event())
         return NULL;
     struct thread_log *log = thread_log_self;
     if (__builtin_expect(!log, 0)) {
@@ -89,7 +86,7 @@ static inline void leave(void)
     guard_leave();
 }
 
-/* A call that makes no sense. What happens while nothing is recorded costs the trace nothing. */
+/* Counts an invalid call, if markers are recorded. */
 static void misuse(void)
 {
     if (gate_open(GATE_MARKERS))
@@ -144,11 +141,11 @@ static struct open_span *open_task(struct thread_log *log, const void *key, cons
     return span;
 }
 
-/* An instant with up to one text besides its domain. */
+/* Records an instant with its domain and at most one more text. */
 static void put_instant(struct thread_log *log, const char *name, const char *domain,
                         const char *key, const char *text)
 {
-    /* where spans have theirs: the thread's stack may be small, and an unwinder is to run on it */
+    /* in the log, not on the stack, which may be small and must hold an unwinder, too */
     uint8_t *data = is_shown(domain) || text ? span_data_room(log, NULL, 2 * ARGS_MOST + 64) : NULL;
     uint32_t used = 0;
     struct extras stack;
@@ -169,7 +166,7 @@ static const char *text_of_string(const struct itt_string *name)
 
 static bool marks_steps(const char *name)
 {
-    const char *glob = atomic_load_explicit(&pattern, memory_order_acquire);
+    const char *glob = atomic_load_explicit(&step_pattern, memory_order_acquire);
     return __builtin_expect(glob != NULL, 0) &&
            glob_match(glob, name, strnlen(name, ITT_NAME_MOST));
 }
@@ -183,12 +180,12 @@ static __attribute__((noinline)) void mark_step(uint64_t ticks)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-static void begin_span_of(const struct itt_domain *domain, uint64_t id, const char *name)
+static void begin_itt_task(const struct itt_domain *domain, uint64_t id, const char *name)
 {
-    uint32_t depth = here.depth++;
-    here.id = id;
-    if (marks_steps(name) && here.step_depth == 0)
-        here.step_depth = depth + 1;
+    uint32_t depth = per_thread.depth++;
+    per_thread.id = id;
+    if (marks_steps(name) && per_thread.step_depth == 0)
+        per_thread.step_depth = depth + 1;
     struct thread_log *log = depth <= DEPTH_MOST ? enter() : NULL;
     if (!log)
         return;
@@ -201,36 +198,36 @@ static void task_begin(const struct itt_domain *domain, struct itt_id id, struct
                        const struct itt_string *name)
 {
     (void)parent;
-    begin_span_of(domain, id.d1, text_of_string(name));
+    begin_itt_task(domain, id.d1, text_of_string(name));
 }
 
-/* The task is named after its function. dladdr() takes the loader's lock, so it is asked only while
- * recording. */
+/* Names the task after its function. dladdr() takes the loader's lock, so it is called only if the
+ * name is needed. */
 static void task_begin_fn(const struct itt_domain *domain, struct itt_id id, struct itt_id parent,
                           void *function)
 {
     char name[32] = "";
     const char *shown = name;
     (void)parent;
-    if (gate_open(GATE_MARKERS) || atomic_load_explicit(&pattern, memory_order_relaxed)) {
+    if (gate_open(GATE_MARKERS) || atomic_load_explicit(&step_pattern, memory_order_relaxed)) {
         Dl_info info;
         if (function && dladdr(function, &info) && info.dli_sname && info.dli_saddr == function)
             shown = info.dli_sname;
         else
             snprintf(name, sizeof name, "%p", function);
     }
-    begin_span_of(domain, id.d1, shown);
+    begin_itt_task(domain, id.d1, shown);
 }
 
-/* The key of the span that the end of a task of this domain closes, `depth` tasks being open around
- * it; NULL: it has none. */
+/* The key of the span that an end in this domain closes, while `depth` tasks are open around it.
+ * NULL: no span. */
 static const void *find_task(const struct thread_log *log, const struct itt_domain *domain,
                              uint32_t depth)
 {
     if (depth > DEPTH_MOST)
         return NULL;
     const void *wanted = task_key(domain, depth);
-    bool there = false; /* the innermost task is on the stack: in another domain */
+    bool there = false; /* a span of the innermost task exists, in another domain */
     for (uint32_t i = atomic_load_explicit(&log->depth, memory_order_relaxed); i > 0; i--) {
         const void *key = span_key(&log->spans[i - 1]);
         if (key == wanted)
@@ -249,22 +246,22 @@ static const void *find_task(const struct thread_log *log, const struct itt_doma
 
 static void task_end(const struct itt_domain *domain)
 {
-    if (here.depth == 0) {
+    if (per_thread.depth == 0) {
         misuse();
         return;
     }
-    uint32_t depth = --here.depth;
+    uint32_t depth = --per_thread.depth;
     uint64_t end = 0;
     struct thread_log *log = thread_log_self;
-    here.id = 0;
+    per_thread.id = 0;
     if (log && atomic_load_explicit(&log->depth, memory_order_relaxed) > 0 && guard_enter()) {
         const void *key = find_task(log, domain, depth);
         if (key)
             end = span_close(log, key);
         leave();
     }
-    if (__builtin_expect(here.step_depth == depth + 1, 0)) {
-        here.step_depth = 0;
+    if (__builtin_expect(per_thread.step_depth == depth + 1, 0)) {
+        per_thread.step_depth = 0;
         mark_step(end);
     }
 }
@@ -282,8 +279,9 @@ static void task_begin_overlapped(const struct itt_domain *domain, struct itt_id
         uint32_t used = is_shown(shown)
                             ? itt_text_item(data, "domain", 6, shown, strnlen(shown, ARGS_MOST))
                             : 0;
-        itt_running_is(task, async_open(log, CAT_USER_ANNOTATION, REC_MARKER | REC_TASK, text,
-                                        (uint32_t)strnlen(text, ITT_NAME_MOST), data, used));
+        itt_running_set_range(task,
+                              async_open(log, CAT_USER_ANNOTATION, REC_MARKER | REC_TASK, text,
+                                         (uint32_t)strnlen(text, ITT_NAME_MOST), data, used));
     } else if (log) {
         thread_log_lost(log, LOSS_ASYNC, 1);
     }
@@ -298,7 +296,7 @@ static void task_end_overlapped(const struct itt_domain *domain, struct itt_id i
     if (!itt_running_take(domain, id, &range, &marks))
         return; /* its begin was not recorded */
     if (range && guard_enter_event()) {
-        async_close(thread_log_get(), range); /* also without a log: its place is free */
+        async_close(thread_log_get(), range); /* also without a log, to free its place */
         leave();
     }
     if (marks)
@@ -321,8 +319,8 @@ static void marker(const struct itt_domain *domain, struct itt_id id, const stru
 
 /* ---- metadata: arguments of the innermost task ----------------------------------------------- */
 
-/* The span of the innermost task, if data can be added to it; counted when it has one that cannot
- * take any. */
+/* The span of the innermost task, if data can be added to it; else NULL. Counts a loss if the span
+ * can take no more data. */
 static struct open_span *innermost(struct thread_log *log, struct itt_id id)
 {
     uint32_t top = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -330,17 +328,17 @@ static struct open_span *innermost(struct thread_log *log, struct itt_id id)
     while (at > 0 && !is_task(span_key(&log->spans[at - 1])))
         at--;
     if (at == 0 ||
-        (uint64_t)(uintptr_t)span_key(&log->spans[at - 1]) >> KEY_SHIFT != here.depth - 1)
-        return NULL; /* it is not recorded */
+        (uint64_t)(uintptr_t)span_key(&log->spans[at - 1]) >> KEY_SHIFT != per_thread.depth - 1)
+        return NULL; /* the innermost task is not recorded */
     struct open_span *span = &log->spans[at - 1];
-    bool names_it = id.d1 == 0 || id.d1 == here.id;
+    bool names_it = id.d1 == 0 || id.d1 == per_thread.id;
     if (names_it && (uint32_t)span->data_at + span->data_len == log->data_used)
         return span;
     thread_log_lost(log, LOSS_TEXT, 1);
     return NULL;
 }
 
-/* Room for an item behind the span's data; it becomes part of it by add_done(). */
+/* Reserves room for an item behind the span's data. add_done() makes it part of the data. */
 static uint8_t *add_room(struct thread_log *log, struct open_span *span, size_t key_len,
                          size_t value_len)
 {
@@ -372,7 +370,7 @@ static void metadata_str_add(const struct itt_domain *domain, struct itt_id id,
     leave();
 }
 
-/* A single number under the key, several under "key[0]", "key[1]" … */
+/* Adds one number under the key, several under "key[0]", "key[1]" … */
 static void metadata_add(const struct itt_domain *domain, struct itt_id id,
                          const struct itt_string *name, int type, size_t count, void *data)
 {
@@ -403,7 +401,7 @@ static void metadata_add(const struct itt_domain *domain, struct itt_id id,
 
 /* ---- frames, events, marks ------------------------------------------------------------------- */
 
-/* A frame, too, is of the thread that begins it; a second begin ends the first. */
+/* A frame belongs to the thread that begins it; a second begin ends the first. */
 static void frame_begin(const struct itt_domain *domain, struct itt_id *id)
 {
     (void)id;
@@ -428,14 +426,14 @@ static void frame_end(const struct itt_domain *domain, struct itt_id *id)
         mark_step(0);
 }
 
-/* An event that was started and not ended is a moment: the second start finds out. Bits by number,
- * any thread. */
-static _Atomic uint64_t moments[64];
+/* Events that never end are instants: set when an event is started again while it is open. Bit by
+ * event number, any thread. */
+static _Atomic uint64_t instants[64];
 
-static bool is_moment(int event)
+static bool is_instant(int event)
 {
     unsigned n = (unsigned)event - 1;
-    return atomic_load_explicit(&moments[n / 64 % 64], memory_order_relaxed) >> n % 64 & 1;
+    return atomic_load_explicit(&instants[n / 64 % 64], memory_order_relaxed) >> n % 64 & 1;
 }
 
 static bool is_open(const struct thread_log *log, const void *key)
@@ -452,7 +450,7 @@ static int event_start(int event)
     struct thread_log *log = enter();
     if (!log)
         return 0;
-    if (!name) { /* of a name too many */
+    if (!name) { /* the event was refused: too many */
         thread_log_lost(log, LOSS_MARKER, 1);
         leave();
         return 0;
@@ -460,11 +458,11 @@ static int event_start(int event)
     const void *key = event_key(event);
     if (is_open(log, key)) {
         unsigned n = (unsigned)event - 1;
-        atomic_fetch_or_explicit(&moments[n / 64 % 64], UINT64_C(1) << n % 64,
+        atomic_fetch_or_explicit(&instants[n / 64 % 64], UINT64_C(1) << n % 64,
                                  memory_order_relaxed);
         span_close(log, key);
     }
-    if (is_moment(event))
+    if (is_instant(event))
         put_instant(log, text_of_string(name), NULL, NULL, NULL);
     else
         open_task(log, key, text_of_string(name), strnlen(text_of_string(name), ITT_NAME_MOST),
@@ -517,7 +515,7 @@ static void put_counter(struct itt_cell *cell)
     leave();
 }
 
-/* Counts up or down, also while nothing is recorded. Reals do not count. */
+/* Changes an integer counter, also while nothing is recorded. Ignores floating-point counters. */
 static void count_cell(struct itt_cell *cell, uint64_t delta)
 {
     if (!cell || cell->type == ITT_FLOAT || cell->type == ITT_DOUBLE)
@@ -582,9 +580,9 @@ static void counter_set_value(const struct itt_counter *counter, const void *val
     put_counter(cell);
 }
 
-/* ---- names, and what is switched ------------------------------------------------------------- */
+/* ---- names, thread names, pause -------------------------------------------------------------- */
 
-/* Keeps errno: making a name may allocate. */
+/* Keeps errno: a new name may allocate. */
 static struct itt_domain *domain_create(const char *name)
 {
     int saved = errno;
@@ -658,7 +656,7 @@ static int thr_name_set(const char *name, int length)
 
 static void thread_ignore(void)
 {
-    here.ignored = true;
+    per_thread.ignored = true;
 }
 
 static void collection_pause(void)
@@ -683,12 +681,11 @@ static void collection_resume_scoped(int scope)
     collection_resume();
 }
 
-/* ---- the door -------------------------------------------------------------------------------- */
+/* ---- entry point ----------------------------------------------------------------------------- */
 
 typedef void (*any_function)(void);
 
-/* Arrays of text and a switch, not a table of addresses: nothing for the loader to relocate in each
- * process. */
+/* Text arrays and a switch need no relocation at start-up, unlike a table of addresses. */
 static const char names[][24] = {
 #define ITT(name, function) #name,
 #include "preload/markers/itt.def"
@@ -720,9 +717,8 @@ static any_function function_of(const char *name)
 
 void __itt_api_init(void *given, int groups);
 
-/* Called by a client's static part at its first call, under the client's own lock. What cprof does
- * not take over becomes what it is without a collector, and so does everything where cprof is
- * off. */
+/* Called by a client's static part at its first call, under the client's lock. Calls that cprof
+ * does not implement get the client's null function. So do all calls when cprof is off. */
 VISIBLE void __itt_api_init(void *given, int groups)
 {
     struct itt_global *global = given;
@@ -732,7 +728,7 @@ VISIBLE void __itt_api_init(void *given, int groups)
     bool off = atomic_load_explicit(&cprof_life, memory_order_acquire) == LIFE_OVER;
     const char *glob = config_step_name(CONFIG_STEP_ITT);
     if (!off && *glob)
-        atomic_store_explicit(&pattern, glob, memory_order_release);
+        atomic_store_explicit(&step_pattern, glob, memory_order_release);
     if (!global || memcmp(global->magic, ITT_MAGIC, sizeof global->magic) != 0)
         return;
     for (struct itt_function *f = global->functions; f && f->name; f++) {

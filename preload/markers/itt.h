@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What ITT clients hand over, as their static part (intel/ittapi, ittnotify_config.h and
- * ittnotify.h) lays it out, and the names behind it. Each client library has a static part of its
- * own. What it made before it called __itt_api_init() is its own too: of domains, strings and
- * counters only the fields below are ever read, and nothing is written.
- */
+/* Structures of ITT clients, as their static part (intel/ittapi: ittnotify_config.h, ittnotify.h)
+ * lays them out, and cprof's tables of names. Each client library has its own static part, with
+ * objects that it made before it called __itt_api_init(). Of domains, strings and counters cprof
+ * reads only the fields below and writes none. */
 #ifndef PRELOAD_MARKERS_ITT_H
 #define PRELOAD_MARKERS_ITT_H
 
@@ -19,7 +17,7 @@ struct itt_function {
     const char *name;
     void **pointer;
     void *init;
-    void *null; /* without a collector; NULL: the call is left out */
+    void *null; /* used without a collector; NULL: the client skips the call */
     int group;
 };
 
@@ -32,7 +30,7 @@ struct itt_global {
     volatile long state[3];
     pthread_mutex_t mutex;
     void *library, *error_handler, *path;
-    struct itt_function *functions; /* ended by one without a name */
+    struct itt_function *functions; /* ends with a row without a name */
 };
 
 /* __itt_id, by value. */
@@ -42,7 +40,7 @@ struct itt_id {
 
 /* __itt_domain. */
 struct itt_domain {
-    volatile int flags; /* 0: the client leaves its calls out */
+    volatile int flags; /* 0: the client skips its calls */
     const char *name;
     void *wide_name;
     int extra1;
@@ -89,71 +87,71 @@ _Static_assert(offsetof(struct itt_domain, name) == 8 && sizeof(struct itt_domai
                    sizeof(struct itt_string) == 40 && offsetof(struct itt_counter, type) == 32,
                "ITT's own layout");
 
-#define ITT_NAME_MOST (1u << 16) /* bytes of a name that are looked at */
+#define ITT_NAME_MOST (1u << 16) /* most bytes of a name */
 
 #define ITT_ITEM_HEAD 3u /* type and key length of a DATA_ARGS item */
 
-/* Writes a text as an item of DATA_ARGS; returns its bytes, ITT_ITEM_HEAD + 4 more than key and
- * text. Any thread. */
+/* Writes a text as an item of DATA_ARGS. Returns its size: ITT_ITEM_HEAD + 4 + key + text bytes.
+ * Any thread. */
 uint32_t itt_text_item(uint8_t *to, const char *key, size_t key_len, const char *text, size_t len);
 
-/* One number of an array of this type as an 8-byte value; its item's type, -1: no such type, or not
- * a number. Any thread. */
+/* Reads number `i` of an array of this type into 8 bytes. Returns its item's type; -1: unknown type
+ * or not finite. Any thread. */
 int itt_number_at(int type, const void *data, size_t i, uint64_t *bits);
 
-/* Writes such a number as an item; returns its bytes, ITT_ITEM_HEAD + 8 more than the key. Any
- * thread. */
+/* Writes such a number as an item. Returns its size: ITT_ITEM_HEAD + 8 + key bytes. Any thread. */
 uint32_t itt_number_item(uint8_t *to, int item, const char *key, size_t key_len, uint64_t bits);
 
 /* An overlapped task that runs. */
 struct itt_running;
 
-/* A place for a task that begins; marks: its end ends a step. NULL: too many run. Any thread; no
- * lock, no memory. */
+/* Adds a task that begins. marks: its end ends a step. Returns NULL when too many run. Any thread;
+ * no lock, no allocation. */
 struct itt_running *itt_running_add(const struct itt_domain *domain, struct itt_id id, bool marks);
 
-/* Its range (async_open()); 0: it is not recorded. By who added it. */
-void itt_running_is(struct itt_running *task, uint64_t range);
+/* Sets the task's range from async_open(); 0: not recorded. Called by the thread that added the
+ * task. */
+void itt_running_set_range(struct itt_running *task, uint64_t range);
 
-/* Takes out a task of this domain and id. False: none runs. Any thread; no lock. */
+/* Removes a task of this domain and id. Returns false if none runs. Any thread; no lock. */
 bool itt_running_take(const struct itt_domain *domain, struct itt_id id, uint64_t *range,
                       bool *marks);
 
-/* The domain of this name: same name, same domain. NULL: no memory. Any thread; no lock; allocates
- * for a new name. */
+/* The domain of this name; the same name gives the same domain. NULL: no memory. Allocates for a
+ * new name. Any thread; no lock. */
 struct itt_domain *itt_domain_of(const char *name);
 
-/* The string of this name, as above; of the same string for every further name once there are too
- * many (said, counted). */
+/* The string of this name, as itt_domain_of(). When there are too many, all new names share one
+ * string (logged once, counted). */
 struct itt_string *itt_string_of(const char *text, size_t len);
 
-/* What is known about a counter besides its client's struct. */
+/* What cprof keeps about a counter, besides the client's struct. */
 struct itt_cell {
-    struct itt_cell *next;       /* in its bucket */
-    struct itt_cell *next_named; /* in that of its name, when it was made here */
-    const void *a, *b; /* whose it is: the client's counter and NULL, or a domain and a string */
-    struct itt_counter own; /* what a counter made here is to its client */
-    _Atomic uint64_t value; /* its bits, by type; any thread, relaxed */
-    int type;               /* enum itt_type */
+    struct itt_cell *next;       /* next in the bucket */
+    struct itt_cell *next_named; /* next in the bucket of its name, for a counter that cprof made */
+    const void *a, *b;           /* key: the client's counter and NULL, or a domain and a string */
+    struct itt_counter own;      /* the client's view of a counter that cprof made */
+    _Atomic uint64_t value;      /* its bits, by type; any thread, relaxed */
+    int type;                    /* enum itt_type */
     uint32_t text_len;
-    char text[]; /* the name that traces show */
+    char text[]; /* the name in traces */
 };
 
-/* The cell of a counter that itt_counter_make() or a client's static part made. NULL: no memory.
- * Any thread; no lock. */
+/* The cell of a counter that itt_counter_make() or a client's static part made. NULL: no memory, or
+ * too many. Any thread; no lock. */
 struct itt_cell *itt_cell_of(const struct itt_counter *counter);
 
-/* The cell of the 64-bit counter that a domain and a string name; as above. */
+/* The cell of the 64-bit counter that a domain and a string name; as itt_cell_of(). */
 struct itt_cell *itt_cell_named(const struct itt_domain *domain, const struct itt_string *name);
 
-/* The counter of this name and domain (may be NULL), made when it is new; as above. */
+/* The counter of this name and domain (may be NULL), made if new; as itt_cell_of(). */
 struct itt_counter *itt_counter_make(const char *name, const char *domain, int type);
 
-/* The number, from 1, of the event of this name; the same for the same name. 0: there are too many.
+/* The number (from 1) of the event of this name; the same name gives the same number. 0: too many.
  * Any thread; no lock. */
 int itt_event_make(const char *name, size_t len);
 
-/* The name of an event; NULL: there is no such event. Any thread. */
+/* The name of an event; NULL: no such event. Any thread. */
 const struct itt_string *itt_event_name(int event);
 
 #endif

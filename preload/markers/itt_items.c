@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Items of DATA_ARGS from what ITT clients hand over; see itt.h. Pure; any thread. */
+/* Encodes values from ITT clients as items of DATA_ARGS; see itt.h. Pure; any thread. */
 #include "preload/markers/itt.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of ITT: domains, strings, counters, events; see preload/markers/itt.h. Application
- * threads. Tables without locks, because a fork may come at any time; nothing is ever taken out of
- * them, because clients keep what they were given. */
+/* Tables of ITT's domains, strings, counters and events; see itt.h. Application threads. They have
+ * no locks, because a fork may come at any time. Nothing is ever removed, because clients keep
+ * pointers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 /* A domain or a string, and its text. */
 struct name {
-    struct name *next; /* in its bucket */
+    struct name *next; /* next in the bucket */
     uint32_t hash, len;
     bool is_domain;
     union {
@@ -29,9 +29,9 @@ struct name {
 
 static struct name *_Atomic names[BUCKETS];
 static struct itt_cell *_Atomic cells[CELL_BUCKETS];
-static struct itt_cell *_Atomic counters[COUNTERS_MOST / 4]; /* those made here, by name */
+static struct itt_cell *_Atomic counters[COUNTERS_MOST / 4]; /* counters that cprof made, by name */
 static const struct itt_string *_Atomic events[EVENTS_MOST];
-/* any thread adds, relaxed: how many there are */
+/* numbers made so far; any thread adds, relaxed */
 static _Atomic uint64_t names_made, bytes_made, counters_made;
 
 static struct name *search(struct name *n, const struct name *end, uint32_t hash, bool is_domain,
@@ -64,7 +64,7 @@ static struct name *make_entry(uint32_t hash, bool is_domain, const char *text, 
     return n;
 }
 
-/* Puts a new name into its bucket, or gives way to the same one that came first. */
+/* Adds a new name to its bucket, or frees it if another thread added the same name first. */
 static struct name *publish(struct name *_Atomic *bucket, struct name *n, struct name *seen)
 {
     n->next = seen;
@@ -91,8 +91,8 @@ static struct name *intern(bool is_domain, const char *text, size_t len)
     if (atomic_fetch_add_explicit(&names_made, 1, memory_order_relaxed) >= NAMES_MOST ||
         atomic_fetch_add_explicit(&bytes_made, len, memory_order_relaxed) >= BYTES_MOST) {
         if (!atomic_exchange(&said, true))
-            log_warn("too many different names of ITT tasks: further ones have no name of their "
-                     "own in the trace");
+            log_warn("more than %u ITT names or %u MiB of them: new names are not in the trace",
+                     NAMES_MOST, BYTES_MOST >> 20);
         thread_log_lost(NULL, LOSS_TEXT, 1);
         return NULL;
     }
@@ -133,11 +133,11 @@ static void too_many_counters(void)
 {
     static _Atomic bool said;
     if (!atomic_exchange(&said, true))
-        log_warn("too many different ITT counters: further ones are not in the trace");
+        log_warn("more than %u ITT counters: new ones are not in the trace", COUNTERS_MOST);
     thread_log_lost(NULL, LOSS_MARKER, 1);
 }
 
-/* "domain: name" into a new cell that belongs to (a, b); to its own counter when a is NULL. */
+/* Makes a cell named "domain: name" for the key (a, b); a NULL: the key is its own counter. */
 static struct itt_cell *make_cell(const void *a, const void *b, const char *name,
                                   const char *domain, int type)
 {
@@ -167,7 +167,7 @@ static struct itt_cell *make_cell(const void *a, const void *b, const char *name
     struct itt_cell *_Atomic *bucket = bucket_of(c->a, c->b);
     c->next = atomic_load(bucket);
     while (!atomic_compare_exchange_weak(bucket, &c->next, c))
-        ; /* twice the same in a race: the newer is found from now on */
+        ; /* a race may add two; later searches find the newer one */
     return c;
 }
 
@@ -187,7 +187,7 @@ struct itt_cell *itt_cell_named(const struct itt_domain *domain, const struct it
     return c ? c : make_cell(domain, name, name->text, domain->name, ITT_U64);
 }
 
-/* Whether it was made here, for this name, domain and type. */
+/* Whether cprof made this counter for this name, domain and type. */
 static bool is_counter(const struct itt_cell *c, const char *name, const char *domain, int type)
 {
     size_t before = domain ? strnlen(domain, ITT_NAME_MOST) : 0;
@@ -211,7 +211,7 @@ struct itt_counter *itt_counter_make(const char *name, const char *domain, int t
         return NULL;
     c->next_named = first;
     while (!atomic_compare_exchange_weak(bucket, &c->next_named, c))
-        ; /* twice the same in a race: the newer is found from now on */
+        ; /* a race may add two; later searches find the newer one */
     return &c->own;
 }
 
@@ -227,7 +227,7 @@ int itt_event_make(const char *name, size_t len)
     }
     static _Atomic bool said;
     if (string && !atomic_exchange(&said, true))
-        log_warn("too many different ITT events: further ones are not in the trace");
+        log_warn("more than %u ITT events: new ones are not in the trace", EVENTS_MOST);
     return 0;
 }
 

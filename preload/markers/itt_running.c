@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Overlapped tasks of ITT that run, by domain and id. A fixed table without locks: a task lies in
- * one of the places behind its hash, which stands for it (two tasks of one hash are met once in
- * 10^16). A thread claims a place by its key, to put something in or to take it out. Application
+/* Table of overlapped ITT tasks that run, by domain and id. A fixed hash table without locks; a
+ * task lies in one of LOOKED places behind its hash. Only the hash is compared: two tasks share one
+ * once in 10^16. A thread claims a place through its key, to fill or to free it. Application
  * threads. */
 #include "preload/markers/itt.h"
 
 #define PLACES 8192u       /* a power of two */
-#define LOOKED 64u         /* places from the first one */
-#define BUSY   UINT64_C(1) /* a key while somebody is at it; keys are even */
+#define LOOKED 64u         /* places that are searched */
+#define BUSY   UINT64_C(1) /* the key while a thread fills or frees the place; task keys are even */
 
 struct itt_running {
-    /* 0: free; any thread claims by compare and swap, gives back by a store (release) */
+    /* 0: free; any thread claims by compare and swap, releases by a store (release) */
     _Atomic uint64_t key;
-    /* << 1 | marks; who began it writes, who ends it reads: under `key`, or in the program's
-     * order */
+    /* range << 1 | marks; the beginning thread writes, the ending thread reads, ordered by `key` or
+     * by the program */
     _Atomic uint64_t range;
 };
 
@@ -55,7 +55,7 @@ struct itt_running *itt_running_add(const struct itt_domain *domain, struct itt_
     return NULL;
 }
 
-void itt_running_is(struct itt_running *task, uint64_t range)
+void itt_running_set_range(struct itt_running *task, uint64_t range)
 {
     atomic_fetch_or_explicit(&task->range, range << 1, memory_order_release);
 }

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The calls of cprof.h for markers and ranges. Application threads. Start, finish, instant and
- * counter take no lock, allocate nothing and make no system call; a marker is made once, in a table
- * without locks (a fork may come at any time).
+/* Markers and ranges of cprof.h. Application threads. Start, finish, instant and counter take no
+ * lock, allocate nothing and make no system call. A marker is made once, in a table without locks,
+ * because a fork may come at any time.
  *
- * A duration is a span of the thread (writer.h): it is written when it ends, as one record, so
- * nothing that a program does unbalances a file. Ends that do not fit their beginnings:
+ * A duration is a span of its thread, written as one record when it ends, so that no sequence of
+ * calls can unbalance a file. Calls that do not match:
  *
  *   finish without a start       ignored, counted (marker_misuse)
- *   start of a started marker    ignored, counted, and so is its finish
- *   finish of an outer one first what is still open inside it ends with it, marked unfinished,
- *   counted
+ *   start of a started marker    ignored, counted; so is its finish
+ *   finish of an outer marker    ends what is open inside as unfinished, counted
  *   start that was not recorded  its finish is ignored; nothing is counted
- *   thread ends                  spans_abandon() writes what is open as unfinished
- */
+ *   thread ends                  spans_abandon() writes open spans as unfinished */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
 
@@ -30,17 +27,18 @@
 #include "writer/writer.h"
 
 #define BUCKETS      4096u      /* of the table of markers; a power of two */
-#define MARKERS_MOST (1u << 16) /* a name with a number in it would make markers without end */
-/* of them, whose names have a number: there are numbers for operators, too */
+#define MARKERS_MOST (1u << 16) /* limits programs that put numbers into names */
+/* The first markers get numbered names; operators need numbers, too. */
 #define NUMBERED_MARKERS 1024
 #define NAMES_MOST       (64u << 20) /* bytes of all names and categories */
-#define NAME_MOST        (1u << 20)  /* bytes of one name; far above what a ring takes */
+#define NAME_MOST        (1u << 20)  /* bytes of one name; much more than a ring takes */
 #define CATEGORY_MOST    4096u       /* bytes of joined categories */
 #define COUNTER_BYTES    2048u       /* of one counter record; more series make more records */
 #define SERIES_MOST      1024u       /* bytes of a series' name */
 #define ITEM_HEAD        3u          /* type and key length of a DATA_ARGS item */
 #define CATEGORY_ITEM    (ITEM_HEAD + 4u + CATEGORY_MOST)
-/* the kernel's half of the addresses; low ones are a heap's where a program is not PIE */
+/* Half of the address space that is the kernel's; low addresses may be heap in a non-PIE
+ * program. */
 #define RANGE_KEYS (~(UINTPTR_MAX >> 1))
 
 _Static_assert((int)CPROF_SKIP == ACTION_SKIP && (int)CPROF_WARMUP == ACTION_WARMUP &&
@@ -54,15 +52,15 @@ _Static_assert((int)CPROF_SKIP == ACTION_SKIP && (int)CPROF_WARMUP == ACTION_WAR
 
 /* Constant once it is in the table. */
 struct cprof_marker {
-    struct cprof_marker *next; /* in its bucket */
-    uint64_t bit;              /* of here.open; 0: it has none, the thread's stack is searched */
-    uint32_t actions;          /* bits of CPROF_ACTION_BIT() */
-    uint32_t gates;            /* enum gate: where it may record */
-    uint32_t name;             /* as spans hold it */
-    uint32_t name_len;         /* bytes */
-    uint32_t category_len;     /* bytes of the DATA_ARGS item behind the name; 0 = none */
+    struct cprof_marker *next; /* next in the bucket */
+    uint64_t bit;          /* its bit in per_thread.open; 0: none is left, so search the stack */
+    uint32_t actions;      /* bits of CPROF_ACTION_BIT() */
+    uint32_t gates;        /* enum gate: any of these records it */
+    uint32_t name;         /* as spans hold it */
+    uint32_t name_len;     /* bytes */
+    uint32_t category_len; /* bytes of the DATA_ARGS item behind the name; 0: none */
     bool instant_on_start, instant_on_finish;
-    bool plain;  /* the usual actions, a bit, and nothing besides the name */
+    bool plain;  /* usual actions, a bit, and only a name */
     char text[]; /* name, then item */
 };
 
@@ -70,25 +68,25 @@ static struct cprof_marker *_Atomic table[BUCKETS];
 static _Atomic uint64_t markers_made, names_bytes; /* any thread adds */
 static _Atomic bool too_many_said;
 
-/* What each thread knows about its own calls. 16 bytes of the library's TLS. */
+/* Per-thread state, 16 bytes of the library's TLS. */
 static __thread struct {
-    int depth;           /* of cprof_range_push(), recorded or not */
-    uint32_t unrecorded; /* starts that made no span and whose finish has not come */
-    uint64_t open;       /* bits of the markers that may be on the thread's stack of spans */
-} here;
+    int depth;           /* open ranges of cprof_range_push(), recorded or not */
+    uint32_t unrecorded; /* starts without a span, whose finish has not come */
+    uint64_t open;       /* bits of markers that may be on the stack of spans */
+} per_thread;
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-/* Flags for what a marker with these actions records now, -1 when it does not. In step 0 that is
- * only kept for a program that never marks a step, whatever may become its trace is recorded as in
- * an active step; it comes to the head of a later file only where the action is in the set. */
+/* Flags of a record for this marker's actions now; -1: not recorded. Step 0 may become the trace of
+ * a program that never marks a step, so it records what an active step would. Such a record comes
+ * into a later file only if the action of step 0 is in the set. */
 static inline int flags_now(const struct cprof_marker *m)
 {
     uint32_t gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
     uint32_t actions = m->actions;
     if (!(gate & m->gates))
         return -1;
-    /* the gate is open in no other step, and what is kept of a step to skip goes with it */
+    /* the gate is open only in such steps, or step 0's records are discarded with it */
     if ((actions & ALL_ACTIONS) == USUAL_ACTIONS)
         return REC_MARKER;
     unsigned action = (unsigned)steps_action();
@@ -98,16 +96,15 @@ static inline int flags_now(const struct cprof_marker *m)
     return kept ? 0 : -1;
 }
 
-/* A call that makes no sense. What happens while nothing is recorded costs the trace nothing. */
+/* Counts an invalid call, if markers are recorded. */
 static void misuse(struct thread_log *log)
 {
     if (gate_open(GATE_MARKERS))
         thread_log_lost(log, LOSS_MARKER, 1);
 }
 
-/* Keys of spans are odd here, so that they are never the address of somebody else's object: a
- * marker's is the address of its second byte, a range's is made of its depth, where no address
- * is. */
+/* Keys of spans are odd, unlike addresses of other code's objects. A marker's key is the address of
+ * its second byte. A range's key is made of its depth, where no address is. */
 static inline const void *marker_key(const struct cprof_marker *m)
 {
     return (const char *)m + 1;
@@ -128,14 +125,14 @@ static bool is_range(const void *key)
     return (uintptr_t)key & RANGE_KEYS;
 }
 
-/* True when the innermost open span has this key. */
+/* Whether the innermost open span has this key. */
 static inline bool is_top(const struct thread_log *log, const void *key)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     return depth > 0 && span_key(&log->spans[depth - 1]) == key;
 }
 
-/* 1 + the place of the span with this key on the thread's stack; 0 = it is not there. */
+/* 1 + the place of the span with this key on the thread's stack; 0: none. */
 static inline uint32_t find_marker(const struct thread_log *log, const void *key)
 {
     uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -144,8 +141,8 @@ static inline uint32_t find_marker(const struct thread_log *log, const void *key
     return at;
 }
 
-/* Ends our spans above place `at`: rows of one thread nest. Spans of others are left to
- * span_close(), which drops them: theirs ended without a word. */
+/* Ends markers and ranges above place `at`, because rows of a thread nest. span_close() drops other
+ * spans there: they ended without a call. */
 static __attribute__((noinline)) void cut_above(struct thread_log *log, uint32_t at)
 {
     for (uint32_t i = atomic_load_explicit(&log->depth, memory_order_relaxed); i > at; i--) {
@@ -153,7 +150,7 @@ static __attribute__((noinline)) void cut_above(struct thread_log *log, uint32_t
         if (!is_own_key(span_key(span)))
             continue;
         if (!is_range(span_key(span)))
-            here.unrecorded++; /* its finish will come */
+            per_thread.unrecorded++; /* its finish is still to come */
         span_add_flags(span, REC_UNFINISHED);
         thread_log_lost(log, LOSS_MARKER, 1);
         span_close(log, span_key(span));
@@ -168,8 +165,8 @@ static void put_instant(struct thread_log *log, const struct cprof_marker *m, in
                  stacks_of_point(log, &stack));
 }
 
-/* Ends the span with this key; false when it is not on the stack. finish: the marker that has an
- * instant there, or NULL. */
+/* Ends the span with this key; false: it is not on the stack. finish: a marker with an instant at
+ * its finish, or NULL. */
 static __attribute__((noinline)) bool close_key(struct thread_log *log, const void *key,
                                                 const struct cprof_marker *finish)
 {
@@ -187,14 +184,14 @@ static __attribute__((noinline)) bool close_key(struct thread_log *log, const vo
 
 /* ---- durations ------------------------------------------------------------------------------- */
 
-/* Opens the marker's span; false when there is none afterwards. */
+/* Opens the marker's span. False: it has none afterwards. */
 static bool open_marker(struct cprof_marker *m, int flags)
 {
     struct thread_log *log = thread_log_get();
     if (!log)
         return false;
     const void *key = marker_key(m);
-    if (__builtin_expect((here.open & m->bit) || !m->bit, 0) && find_marker(log, key)) {
+    if (__builtin_expect((per_thread.open & m->bit) || !m->bit, 0) && find_marker(log, key)) {
         misuse(log);
         return false;
     }
@@ -210,7 +207,7 @@ static bool open_marker(struct cprof_marker *m, int flags)
             span_data_done(log, span, DATA_ARGS, m->category_len);
         }
     }
-    here.open |= m->bit;
+    per_thread.open |= m->bit;
     if (__builtin_expect(m->instant_on_start, 0))
         put_instant(log, m, flags);
     return true;
@@ -225,7 +222,7 @@ static __attribute__((noinline)) void start_any(struct cprof_marker *m)
         guard_leave();
     }
     if (!opened)
-        here.unrecorded++;
+        per_thread.unrecorded++;
 }
 
 void cprof_marker_start(struct cprof_marker *marker)
@@ -234,42 +231,42 @@ void cprof_marker_start(struct cprof_marker *marker)
         return;
     uint32_t gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
     if (!(gate & marker->gates)) {
-        here.unrecorded++;
+        per_thread.unrecorded++;
         return;
     }
     struct thread_log *log = thread_log_self;
-    if (!marker->plain || (gate & GATE_STACKS) || !log || (here.open & marker->bit) ||
+    if (!marker->plain || (gate & GATE_STACKS) || !log || (per_thread.open & marker->bit) ||
         !guard_enter()) {
         start_any(marker);
         return;
     }
-    /* the usual case again, without a register to save */
+    /* the usual case of start_any(), without saved registers */
     struct open_span *span =
         span_open(log, marker_key(marker), CAT_USER_ANNOTATION, marker->text, marker->name);
     guard_leave();
     if (!span) {
-        here.unrecorded++;
+        per_thread.unrecorded++;
         return;
     }
     span_add_flags(span, REC_MARKER);
-    here.open |= marker->bit;
+    per_thread.open |= marker->bit;
 }
 
 static __attribute__((noinline)) void finish_any(struct cprof_marker *m)
 {
     struct thread_log *log = thread_log_self;
-    uint64_t bit = here.open & m->bit;
+    uint64_t bit = per_thread.open & m->bit;
     bool closed = false;
     if (log && (bit || !m->bit) && guard_enter()) {
-        here.open &= ~bit;
+        per_thread.open &= ~bit;
         closed = close_key(log, marker_key(m), m->instant_on_finish ? m : NULL);
         guard_leave();
     }
     if (closed)
         return;
-    if (here.unrecorded)
-        here.unrecorded--;
-    else if (!bit) /* else: it went with a span around it, and was counted there */
+    if (per_thread.unrecorded)
+        per_thread.unrecorded--;
+    else if (!bit) /* else an outer span ended it and counted it */
         misuse(log);
 }
 
@@ -278,12 +275,12 @@ void cprof_marker_finish(struct cprof_marker *marker)
     if (!marker)
         return;
     struct thread_log *log = thread_log_self;
-    if (!marker->plain || !log || !(here.open & marker->bit) || !is_top(log, marker_key(marker)) ||
-        !guard_enter()) {
+    if (!marker->plain || !log || !(per_thread.open & marker->bit) ||
+        !is_top(log, marker_key(marker)) || !guard_enter()) {
         finish_any(marker);
         return;
     }
-    here.open &= ~marker->bit;
+    per_thread.open &= ~marker->bit;
     span_close(log, marker_key(marker));
     guard_leave();
 }
@@ -292,9 +289,9 @@ int cprof_range_push(const char *name)
 {
     cprof_wake_once(WAKE_MARKER);
     symbol_look();
-    int depth = here.depth;
+    int depth = per_thread.depth;
     if (depth < INT_MAX)
-        here.depth = depth + 1;
+        per_thread.depth = depth + 1;
     if (!gate_open(GATE_MARKERS) || !guard_enter_event())
         return depth;
     struct thread_log *log = thread_log_get();
@@ -314,11 +311,11 @@ int cprof_range_pop(void)
 {
     cprof_wake_once(WAKE_MARKER);
     struct thread_log *log = thread_log_self;
-    if (here.depth == 0) {
+    if (per_thread.depth == 0) {
         misuse(log);
         return -1;
     }
-    int depth = --here.depth;
+    int depth = --per_thread.depth;
     if (!log || !guard_enter())
         return depth;
     if (is_top(log, range_key(depth)))
@@ -329,7 +326,7 @@ int cprof_range_pop(void)
     return depth;
 }
 
-/* ---- moments and counters -------------------------------------------------------------------- */
+/* ---- instants and counters ------------------------------------------------------------------- */
 
 void cprof_marker_instant(struct cprof_marker *marker)
 {
@@ -356,7 +353,7 @@ void cprof_mark(const char *name)
     guard_leave();
 }
 
-/* Writes an item of DATA_ARGS with an 8-byte value, and returns what follows it. */
+/* Writes an item of DATA_ARGS with an 8-byte value. Returns the end of it. */
 static uint8_t *put_item(uint8_t *to, enum arg_type type, const char *key, size_t key_len,
                          const void *value)
 {
@@ -368,7 +365,7 @@ static uint8_t *put_item(uint8_t *to, enum arg_type type, const char *key, size_
     return to + ITEM_HEAD + len + 8;
 }
 
-/* One sample of n series; values are of 8 bytes each. As many records as it takes. */
+/* Records one sample of n series with 8-byte values, in as many records as needed. */
 static void put_counter(struct thread_log *log, const struct cprof_marker *m, int flags, size_t n,
                         const char *const *series, enum arg_type type, const void *values)
 {
@@ -445,19 +442,19 @@ static struct cprof_marker *search(struct cprof_marker *m, const struct cprof_ma
     return NULL;
 }
 
-/* The caller's options as this version knows them. */
+/* Copies the caller's options into this version's struct. */
 static struct cprof_marker_options options_from(const struct cprof_marker_options *given)
 {
     struct cprof_marker_options o = CPROF_MARKER_DEFAULTS;
     if (given && given->size > sizeof given->size && given->size <= 4096)
         memcpy(&o, given, given->size < sizeof o ? given->size : sizeof o);
     else if (given)
-        log_warn("cprof_marker(): options without a size are not used: begin them with "
+        log_warn("cprof_marker(): options without a size are ignored; begin them with "
                  "CPROF_MARKER_DEFAULTS");
     return o;
 }
 
-/* Joins the categories by ',' into out[0..CATEGORY_MOST). Returns the length. */
+/* Joins the categories with ',' into out[0..CATEGORY_MOST). Returns the length. */
 static size_t join_categories(const struct cprof_marker_options *o, char *out)
 {
     size_t len = 0;
@@ -479,18 +476,17 @@ static size_t join_categories(const struct cprof_marker_options *o, char *out)
     return len;
 }
 
-/* The number of a new marker that takes so many bytes, from 0; -1 when there are too many. Numbers
- * are never given twice. */
-static int64_t admit(size_t bytes)
+/* Number, from 0, of a new marker that takes `bytes`; -1: too many. Numbers are unique. */
+static int64_t marker_number(size_t bytes)
 {
     uint64_t number = atomic_fetch_add(&markers_made, 1);
     uint64_t before = atomic_fetch_add(&names_bytes, bytes);
     if (number < MARKERS_MOST && before + bytes <= NAMES_MOST)
         return (int64_t)number;
     if (!atomic_exchange(&too_many_said, true))
-        log_warn("too many different markers: new ones are not recorded. A name that holds a "
-                 "number makes a "
-                 "marker each time; cprof_range_push() does not");
+        log_warn("more than %u markers or %u MiB of their names: new ones are not recorded. A name "
+                 "that contains a number makes a new marker each time; cprof_range_push() does not",
+                 MARKERS_MOST, NAMES_MOST >> 20);
     thread_log_lost(NULL, LOSS_NO_MEMORY, 1);
     return -1;
 }
@@ -502,7 +498,7 @@ static struct cprof_marker *make_marker(const char *name, size_t len,
     struct cprof_marker_options o = options_from(given);
     uint32_t joined = (uint32_t)join_categories(&o, category);
     uint32_t item = joined ? ITEM_HEAD + (uint32_t)sizeof joined + joined : 0;
-    int64_t number = admit(len + item);
+    int64_t number = marker_number(len + item);
     if (number < 0)
         return NULL;
     struct cprof_marker *m = malloc(sizeof *m + len + item);
@@ -525,7 +521,7 @@ static struct cprof_marker *make_marker(const char *name, size_t len,
         writer_want_skipped();
     }
     memcpy(m->text, name, len);
-    if (item) { /* the item with an empty key: json.c takes it for the event's category */
+    if (item) { /* json.c makes the item with an empty key the event's category */
         char *to = m->text + len;
         memset(to, 0, ITEM_HEAD);
         *to = ARG_TEXT;
@@ -535,7 +531,8 @@ static struct cprof_marker *make_marker(const char *name, size_t len,
     return m;
 }
 
-/* Puts a new marker into its bucket, or gives way to one of the same name that came first. */
+/* Adds a new marker to its bucket, or frees it if another thread added one of the same name
+ * first. */
 static struct cprof_marker *publish(struct cprof_marker *_Atomic *bucket, struct cprof_marker *m,
                                     struct cprof_marker *seen)
 {

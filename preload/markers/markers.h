@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: what the program says itself. */
+/* The room's public header: markers, NVTX, ITT and trace handlers. */
 #ifndef PRELOAD_MARKERS_MARKERS_H
 #define PRELOAD_MARKERS_MARKERS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cprof.h's metadata, checked here, on the caller's thread, so that what reaches the writer can
- * stand in a trace as it is; and traces of other tools. */
+/* Metadata of cprof.h, and traces of other tools. Metadata is checked on the caller's thread, so
+ * that the writer can copy it into traces. */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
 
@@ -13,9 +13,9 @@
 
 #define KEY_MOST   256u         /* bytes */
 #define VALUE_MOST (256u << 10) /* bytes */
-#define SHOWN      24           /* bytes of a refused text that the line shows */
+#define SHOWN      24           /* bytes of a refused text that are logged */
 
-/* Keys of the traces' top level that we write, and those that Perfetto takes for something else. */
+/* Top-level keys of traces that cprof writes, or that Perfetto gives another meaning. */
 static const char *const own_keys[] = {
     "schemaVersion",
     "deviceProperties",
@@ -50,12 +50,12 @@ static bool refuse_metadata(const char *call, const char *key, const char *why)
 static bool acceptable(const char *call, const char *key, const char *value)
 {
     if (!key || !value)
-        return refuse_metadata(call, key ? key : "", "a null pointer");
+        return refuse_metadata(call, key ? key : "", "the key or the value is NULL");
     if (strnlen(key, KEY_MOST + 1) > KEY_MOST)
         return refuse_metadata(call, key, "the key is longer than 256 bytes");
     for (size_t i = 0; i < sizeof own_keys / sizeof own_keys[0]; i++)
         if (strcmp(key, own_keys[i]) == 0)
-            return refuse_metadata(call, key, "the key has a meaning of its own in a trace");
+            return refuse_metadata(call, key, "traces use this key themselves");
     if (strnlen(value, VALUE_MOST + 1) > VALUE_MOST)
         return refuse_metadata(call, key, "the value is longer than 256 KiB");
     return true;
@@ -64,7 +64,7 @@ static bool acceptable(const char *call, const char *key, const char *value)
 static bool store(const char *call, const char *key, const char *json)
 {
     return writer_metadata(key, json) ||
-           refuse_metadata(call, key, "there is no room: 64 keys and 1 MiB in all are the most");
+           refuse_metadata(call, key, "no room is left: 64 keys and 1 MiB in all are the most");
 }
 
 static bool add_json(const char *key, const char *json)
@@ -98,20 +98,21 @@ static bool add_text(const char *key, const char *text)
     return done;
 }
 
-/* In a forked child the writer's lock may be held by a thread that is not there. */
-static bool listened_to(void)
+/* False once cprof has ended, as in a forked child, where a missing thread may hold the writer's
+ * lock. */
+static bool is_usable(void)
 {
     cprof_wake_once(WAKE_MARKER);
     return atomic_load_explicit(&cprof_life, memory_order_acquire) != LIFE_OVER;
 }
 
-/* These allocate, and take locks that the cprof thread takes, too: nobody is to leave them
- * half-way. */
+/* These allocate and take locks that the cprof thread also takes: hold_back() keeps a signal or
+ * cancellation from leaving them half-way. */
 int cprof_add_metadata(const char *key, const char *text)
 {
     int saved = errno;
     struct held_back before = hold_back();
-    bool done = listened_to() && add_text(key, text);
+    bool done = is_usable() && add_text(key, text);
     hold_back_end(&before);
     errno = saved;
     return done;
@@ -121,7 +122,7 @@ int cprof_add_metadata_json(const char *key, const char *json)
 {
     int saved = errno;
     struct held_back before = hold_back();
-    bool done = listened_to() && add_json(key, json);
+    bool done = is_usable() && add_json(key, json);
     hold_back_end(&before);
     errno = saved;
     return done;
@@ -131,9 +132,9 @@ int cprof_record_chrome_json_trace_file(const char *path)
 {
     int saved = errno;
     struct held_back before = hold_back();
-    bool done = path && *path && listened_to() && writer_import(path);
+    bool done = path && *path && is_usable() && writer_import(path);
     if (!path || !*path)
-        log_warn("cprof_record_chrome_json_trace_file(): no path");
+        log_warn("cprof_record_chrome_json_trace_file(): the path is NULL or empty");
     hold_back_end(&before);
     errno = saved;
     return done;

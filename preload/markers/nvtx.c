@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NVTX's functions. Application threads. Ranges and marks take no lock, allocate nothing and make
- * no system call, but for a thread's first range in a named domain. What is recorded is what
- * markers.c would record: spans, instants, one record for both ends.
+/* Implements NVTX's functions. Application threads. Ranges and marks take no lock, allocate nothing
+ * and make no system call, except a thread's first range in a named domain. They become the same
+ * records as in markers.c: spans and instants, one record for both ends.
  *
- *   push, pop     a span of the thread, flagged REC_LOOSE: each domain has a stack of its own, so
- *                 that ranges of two domains may cross each other (push A, push B, pop A, pop B).
- *                 Then A becomes an asynchronous range (writer/record/emit.c). Ranges that
- *                 emit_nvtx makes for operators end with these, as emit_itt's do.
+ *   push, pop     a span of the thread, flagged REC_LOOSE. Each domain has its own stack, so ranges
+ *                 of two domains may cross (push A, push B, pop A, pop B). Then A becomes an
+ *                 asynchronous range (writer/record/emit.c). emit_nvtx's ranges of operators end
+ *                 with the operators, as emit_itt's do
  *   start, end    an asynchronous range (writer/record/async.c), on any threads
- *   pop or end without its beginning   ignored, counted (marker_misuse); not counted where that was
- *                                      not recorded
- *   still open at the end of a window or of the thread   unfinished, as markers are
+ *   pop or end without its beginning      ignored, counted (marker_misuse); not counted if the
+ *                                         beginning was not recorded
+ *   open at the end of window or thread   unfinished, as markers are
  *
- * A range's key on the thread's stack is made of its domain and its level there: a pop finds just
- * the range that its push began, also when pushes and pops in between were not recorded.
- */
+ * A range's key on the thread's stack is its domain and its level. So a pop finds the range of its
+ * own push, also when pushes and pops in between were not recorded. */
 #include "preload/markers/nvtx.h"
 
 #include <errno.h>
@@ -34,40 +32,39 @@
 #include "preload/steps/steps.h"
 #include "writer/writer.h"
 
-#define NAME_MOST     (1u << 20) /* bytes of a name; far above what a ring takes */
+#define NAME_MOST     (1u << 20) /* bytes of a name; much more than a ring takes */
 #define PAYLOAD_MOST  40u        /* bytes of a payload as a DATA_ARGS item */
 #define DATA_MOST     (2 * NVTX_ITEM_MOST + PAYLOAD_MOST)
-#define MATCHING_MOST 64u   /* open ranges of one thread that will mark a step */
-#define MATCHED_MOST  1024u /* bytes of domain/name that are compared with the pattern */
-#define NOT_RECORDED                                                                               \
-    (1ull << 61) /* in a range's id, which shifted left by two is what programs get */
+#define MATCHING_MOST 64u          /* open ranges of one thread that have a use */
+#define MATCHED_MOST  1024u        /* bytes of domain/name that are matched */
+#define NOT_RECORDED  (1ull << 61) /* bit of a range's id; programs get the id << 2 */
 
 typedef const struct nvtx_domain *domain;
 typedef const struct nvtx_attributes *attributes;
 
-/* What a thread has beyond `here` once it uses named domains, or ranges mark steps. Mapped; its
- * own. */
-struct more {
+/* State of a thread that uses named domains or ranges with a use. Mapped memory, freed at its
+ * end. */
+struct tables {
     int levels[NVTX_DOMAINS];
     uint32_t n_matching;
     const void *matching[MATCHING_MOST]; /* keys of open ranges, plus their enum use */
 };
 
-/* 24 bytes of the library's TLS. */
+/* Per-thread state, 24 bytes of the library's TLS. */
 static __thread struct {
-    struct more *more;
-    int level;     /* of the default domain: ranges that are open, recorded or not */
+    struct tables *tables;
+    int level;     /* open ranges of the default domain, recorded or not */
     bool past_end; /* the thread-end hook ran */
-} here;
+} per_thread;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t end_key;
 static bool has_key;                        /* written in the constructor, or under `once` */
 static const char *_Atomic step_pattern;    /* CPROF_STEP=nvtx:GLOB, else NULL; set under `once` */
-static const char *_Atomic capture_pattern; /* CPROF_TRIGGER=nvtx:GLOB, as above */
+static const char *_Atomic capture_pattern; /* CPROF_TRIGGER=nvtx:GLOB, else NULL; as above */
 static _Atomic uint64_t not_recorded_ids;   /* any thread adds */
 
-/* What ranges of a name are to cprof, besides being recorded; bits. */
+/* Bits: what a range's name makes it do besides being recorded. */
 enum use { USE_STEP = 1, USE_CAPTURE = 2 };
 
 struct message {
@@ -77,41 +74,41 @@ struct message {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void thread_ended(void *more)
+static void thread_ended(void *tables)
 {
-    here.more = NULL;
-    here.past_end = true;
-    munmap(more, sizeof(struct more));
+    per_thread.tables = NULL;
+    per_thread.past_end = true;
+    munmap(tables, sizeof(struct tables));
 }
 
-static __attribute__((noinline)) struct more *make_more(void)
+static __attribute__((noinline)) struct tables *make_tables(void)
 {
-    if (here.past_end || !has_key)
+    if (per_thread.past_end || !has_key)
         return NULL;
     int saved = errno;
-    struct more *more =
-        mmap(NULL, sizeof *more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (more != MAP_FAILED && pthread_setspecific(end_key, more) != 0) {
-        munmap(more, sizeof *more);
-        more = MAP_FAILED;
+    struct tables *tables =
+        mmap(NULL, sizeof *tables, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (tables != MAP_FAILED && pthread_setspecific(end_key, tables) != 0) {
+        munmap(tables, sizeof *tables);
+        tables = MAP_FAILED;
     }
-    here.more = more == MAP_FAILED ? NULL : more;
+    per_thread.tables = tables == MAP_FAILED ? NULL : tables;
     errno = saved;
-    return here.more;
+    return per_thread.tables;
 }
 
-static inline struct more *more_of_thread(void)
+static inline struct tables *tables_of_thread(void)
 {
-    return __builtin_expect(here.more != NULL, 1) ? here.more : make_more();
+    return __builtin_expect(per_thread.tables != NULL, 1) ? per_thread.tables : make_tables();
 }
 
-/* Where the thread counts the open ranges of a domain; NULL: no memory. */
+/* Where the thread counts its open ranges of a domain; NULL: no memory. */
 static inline int *level_of(domain d)
 {
     if (!d)
-        return &here.level;
-    struct more *more = more_of_thread();
-    return more ? &more->levels[d->number] : NULL;
+        return &per_thread.level;
+    struct tables *tables = tables_of_thread();
+    return tables ? &tables->levels[d->number] : NULL;
 }
 
 static void misuse(void)
@@ -120,7 +117,7 @@ static void misuse(void)
         thread_log_lost(thread_log_self, LOSS_MARKER, 1);
 }
 
-/* No object has such an address, and no marker such a key (markers.c: theirs are odd). */
+/* Key of a range: no object has such an address, and markers.c has odd keys. */
 static inline const void *key_of(domain d, int level)
 {
     uint64_t number = d ? d->number : 0;
@@ -135,37 +132,38 @@ static inline bool is_open(const struct thread_log *log, const void *key)
     return at > 0;
 }
 
-/* ---- what an event says ---------------------------------------------------------------------- */
+/* ---- name and data of an event --------------------------------------------------------------- */
 
-static inline struct message plain(const char *text)
+static inline struct message message_of_text(const char *text)
 {
     size_t len = text ? strnlen(text, NAME_MOST) : 0;
     return len ? (struct message){text, (uint32_t)len} : (struct message){"(unnamed)", 9};
 }
 
-static struct message of_wide(const wchar_t *text, char room[NVTX_WIDE_MOST])
+static struct message message_of_wide(const wchar_t *text, char room[NVTX_WIDE_MOST])
 {
     size_t len = nvtx_utf8(text, room, NVTX_WIDE_MOST);
-    return len ? (struct message){room, (uint32_t)len} : plain(NULL);
+    return len ? (struct message){room, (uint32_t)len} : message_of_text(NULL);
 }
 
 static struct message message_of(int type, union nvtx_message m, char room[NVTX_WIDE_MOST])
 {
     if (type == NVTX_ASCII)
-        return plain(m.ascii);
+        return message_of_text(m.ascii);
     if (type == NVTX_UNICODE)
-        return of_wide(m.unicode, room);
+        return message_of_wide(m.unicode, room);
     if (type == NVTX_REGISTERED && m.registered && m.registered->len)
         return (struct message){m.registered->text, m.registered->len};
-    return plain(NULL);
+    return message_of_text(NULL);
 }
 
 static struct message message_in(attributes a, char room[NVTX_WIDE_MOST])
 {
-    return a && a->size >= sizeof *a ? message_of(a->message_type, a->message, room) : plain(NULL);
+    return a && a->size >= sizeof *a ? message_of(a->message_type, a->message, room)
+                                     : message_of_text(NULL);
 }
 
-/* Writes the payload as an item; 0 bytes for a type that is not known. */
+/* Writes the payload as an item. Returns its length; 0: unknown type. */
 static uint32_t put_payload(uint8_t *to, attributes a)
 {
     static const char key[] = "payload";
@@ -177,7 +175,7 @@ static uint32_t put_payload(uint8_t *to, attributes a)
     uint32_t n = 0;
     switch (a->payload_type) {
     case NVTX_UINT64:
-        if (whole < 0) /* readers lose such numbers silently: as text */
+        if (whole < 0) /* as text: readers silently lose such numbers */
             n = (uint32_t)snprintf(digits, sizeof digits, "%llu",
                                    (unsigned long long)a->payload.u64);
         break;
@@ -209,7 +207,7 @@ static uint32_t put_payload(uint8_t *to, attributes a)
     return 3u + key_len + 8;
 }
 
-/* Most bytes that put_data() will write. */
+/* Most bytes that put_data() writes. */
 static inline uint32_t data_most(domain d, attributes a)
 {
     uint32_t most = d ? d->item_len : 0;
@@ -218,7 +216,7 @@ static inline uint32_t data_most(domain d, attributes a)
     return most;
 }
 
-/* Domain, category and payload as DATA_ARGS. */
+/* Writes domain, category and payload as DATA_ARGS. Returns the length. */
 static uint32_t put_data(uint8_t *to, domain d, attributes a)
 {
     uint32_t n = 0;
@@ -235,20 +233,20 @@ static uint32_t put_data(uint8_t *to, domain d, attributes a)
     return n;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps and captures ---------------------------------------------------------------------- */
 
 static inline const char *pattern(const char *_Atomic *which)
 {
     return atomic_load_explicit(which, memory_order_relaxed);
 }
 
-/* Ranges of some names are more than ranges. */
+/* Whether CPROF_STEP or CPROF_TRIGGER names NVTX ranges. */
 static inline bool has_patterns(void)
 {
     return pattern(&step_pattern) || pattern(&capture_pattern);
 }
 
-/* Something is to be done about a range or mark beyond counting its level. */
+/* Whether a range or mark needs more than counting its level. */
 static inline bool is_nvtx_wanted(void)
 {
     return gate_open(GATE_MARKERS) || has_patterns();
@@ -278,29 +276,29 @@ static inline unsigned uses_of(domain d, struct message m)
            (matches(pattern(&capture_pattern), d, m) ? USE_CAPTURE : 0u);
 }
 
-/* The range will be found when it ends. */
+/* Notes that the range has this use, until its end. False: no room. */
 static bool remember_range(const void *key, unsigned use)
 {
-    struct more *more = more_of_thread();
-    if (!more || more->n_matching == MATCHING_MOST)
+    struct tables *tables = tables_of_thread();
+    if (!tables || tables->n_matching == MATCHING_MOST)
         return false;
-    more->matching[more->n_matching++] = (const char *)key + use;
+    tables->matching[tables->n_matching++] = (const char *)key + use;
     return true;
 }
 
-/* The range has ended: whether it is one of those. */
+/* The range has ended: whether it had this use; forgets it. */
 static bool was_remembered(const void *key, unsigned use)
 {
     const void *wanted_key = (const char *)key + use;
-    struct more *more = here.more;
-    uint32_t n = more ? more->n_matching : 0;
-    while (n > 0 && more->matching[n - 1] != wanted_key)
+    struct tables *tables = per_thread.tables;
+    uint32_t n = tables ? tables->n_matching : 0;
+    while (n > 0 && tables->matching[n - 1] != wanted_key)
         n--;
     if (n == 0)
         return false;
-    more->n_matching--;
-    memmove(&more->matching[n - 1], &more->matching[n],
-            (more->n_matching - (n - 1)) * sizeof more->matching[0]);
+    tables->n_matching--;
+    memmove(&tables->matching[n - 1], &tables->matching[n],
+            (tables->n_matching - (n - 1)) * sizeof tables->matching[0]);
     return true;
 }
 
@@ -320,9 +318,9 @@ static void capture(bool begins)
 
 /* ---- push and pop ---------------------------------------------------------------------------- */
 
-/* emit_nvtx's range of the operator that was just opened ("aten::mm" or "aten::mm, seq = 7 ..."):
- * its callback runs behind ours at both ends, so that each range would end behind its operator and
- * cross it. */
+/* Whether this is emit_nvtx's range of the operator just opened ("aten::mm", "aten::mm, seq = 7
+ * ..."). Its callback runs after cprof's at both ends, so the range would end after its operator
+ * and cross it. */
 static inline bool is_of_operator(const struct thread_log *log, struct message m)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -353,7 +351,7 @@ static inline void open_range(domain d, const void *key, struct message m, attri
     guard_leave();
 }
 
-/* The level of a range that begins; negative: it cannot be followed. */
+/* Counts a range that begins and returns its level; negative: it cannot be tracked. */
 static inline int next_level(domain d)
 {
     int *level = level_of(d);
@@ -371,22 +369,22 @@ static void push(domain d, int level, struct message m, attributes a)
     if (uses & USE_STEP)
         remember_range(key, USE_STEP);
     if (uses & USE_CAPTURE && remember_range(key, USE_CAPTURE))
-        capture(true); /* first, so that the range itself is recorded */
+        capture(true); /* first, so that the capture includes the range */
     open_range(d, key, m, a);
 }
 
-/* What is done of a push or a pop while somebody wants it. It returns what the caller returns: a
- * jump, so that the callers, which run while nobody wants anything, save no register. */
+/* The slow part of a push. It returns its caller's result, so that the caller ends in a jump and
+ * saves no register on the fast path. */
 static __attribute__((noinline)) int push_wanted_a(int level, const char *text)
 {
-    push(NULL, level, plain(text), NULL);
+    push(NULL, level, message_of_text(text), NULL);
     return level;
 }
 
 static __attribute__((noinline)) int push_wanted_w(int level, const wchar_t *text)
 {
     char room[NVTX_WIDE_MOST];
-    push(NULL, level, of_wide(text, room), NULL);
+    push(NULL, level, message_of_wide(text, room), NULL);
     return level;
 }
 
@@ -443,7 +441,7 @@ static __attribute__((noinline)) int pop_misused(void)
     return -1;
 }
 
-/* A range that was recorded ends also when no more are recorded. */
+/* A recorded range also needs its end after recording stopped. */
 static inline bool ends_are_wanted(void)
 {
     const struct thread_log *log = thread_log_self;
@@ -494,13 +492,13 @@ static uint64_t start(domain d, struct message m, attributes a)
 
 static uint64_t start_a(const char *text)
 {
-    return start(NULL, is_nvtx_wanted() ? plain(text) : (struct message){0}, NULL);
+    return start(NULL, is_nvtx_wanted() ? message_of_text(text) : (struct message){0}, NULL);
 }
 
 static uint64_t start_w(const wchar_t *text)
 {
     char room[NVTX_WIDE_MOST];
-    return start(NULL, of_wide(text, room), NULL);
+    return start(NULL, message_of_wide(text, room), NULL);
 }
 
 static uint64_t domain_start(domain d, attributes a)
@@ -520,7 +518,7 @@ static void end(uint64_t given)
     if (!(id & NOT_RECORDED)) {
         bool closed = id != 0;
         if (id && guard_enter_event()) {
-            closed = async_close(thread_log_get(), id); /* also without a log: its place is free */
+            closed = async_close(thread_log_get(), id); /* also without a log, to free its place */
             guard_leave();
         }
         if (!closed) {
@@ -536,7 +534,7 @@ static void end(uint64_t given)
 
 static void domain_end(domain d, uint64_t id)
 {
-    (void)d; /* the id says it all */
+    (void)d; /* the id is unique */
     end(id);
 }
 
@@ -561,14 +559,14 @@ static void mark(domain d, struct message m, attributes a)
 static void mark_a(const char *text)
 {
     if (is_nvtx_wanted())
-        mark(NULL, plain(text), NULL);
+        mark(NULL, message_of_text(text), NULL);
 }
 
 static void mark_w(const wchar_t *text)
 {
     char room[NVTX_WIDE_MOST];
     if (is_nvtx_wanted())
-        mark(NULL, of_wide(text, room), NULL);
+        mark(NULL, message_of_wide(text, room), NULL);
 }
 
 static void domain_mark(domain d, attributes a)
@@ -610,7 +608,8 @@ static void name_category_w(uint32_t category, const wchar_t *name)
 static void name_thread(uint32_t tid, const char *name, size_t len)
 {
     int saved = errno;
-    if (atomic_load(&cprof_life) != LIFE_OVER) /* in a forked child the lock may never be free */
+    /* in a forked child, a missing thread may hold the writer's lock */
+    if (atomic_load(&cprof_life) != LIFE_OVER)
         writer_name_thread(tid, name, len);
     errno = saved;
 }
@@ -627,8 +626,8 @@ static void name_thread_w(uint32_t tid, const wchar_t *name)
     name_thread(tid, room, nvtx_utf8(name, room, sizeof room));
 }
 
-/* Of resources only threads have a place in a trace. A pthread_t is known to be somebody's only
- * when it is the caller's. */
+/* Records names of threads; other resources have no place in a trace. A pthread_t gives a thread id
+ * only if it is the caller's. */
 static const void *resource_create(domain d, const struct nvtx_resource *r)
 {
     char room[NVTX_WIDE_MOST];

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVTX: ranges, marks and names of every library in the process that speaks it. Application
+/* cprof records NVTX ranges, marks and names from every library in the process. Application
  * threads. */
 #ifndef PRELOAD_MARKERS_NVTX_H
 #define PRELOAD_MARKERS_NVTX_H
 
 #include "preload/markers/nvtx_abi.h"
 
-/* Puts cprof's functions into the tables of a client library, each of which calls once, at its
- * first NVTX call; NULL is allowed. Handles and range ids are good in every client of the
+/* Puts cprof's functions into a client library's tables. Each client library calls this once, at
+ * its first NVTX call. NULL does nothing. Handles and range ids are valid in every client of the
  * process. */
 void nvtx_attach(nvtx_get_export_table *get_export_table);
 
-/* Takes the key of its thread-end hook, for the reason of thread_log_take_key(). Constructor;
- * without it nvtx_attach() takes a key. */
+/* Creates the pthread key of the thread-end hook early, for the reason of thread_log_take_key().
+ * Constructor. Else nvtx_attach() creates it. */
 void nvtx_take_key(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The binary interface of NVTX v3, as far as it is used here: what a client library hands to a
- * tool. Declared here because the library builds without NVTX's headers; tests/e2e/c/nvtx.c is
- * built with them. Layouts are those of nvToolsExt.h and nvtxTypes.h, 64-bit. */
+/* The parts of NVTX v3's binary interface that cprof uses between client library and tool. The
+ * build needs no NVTX headers; tests/e2e/c/nvtx.c is built with them. Layouts are from nvToolsExt.h
+ * and nvtxTypes.h, 64-bit. */
 #ifndef PRELOAD_MARKERS_NVTX_ABI_H
 #define PRELOAD_MARKERS_NVTX_ABI_H
 
@@ -17,7 +17,7 @@ typedef void (*nvtx_function)(void);
 /* What get_export_table(NVTX_CALLBACKS) points to. */
 struct nvtx_callbacks {
     size_t size;
-    /* Not 0: *table points to *n pointers to function pointers; [0] is not used. */
+    /* On success not 0: *table points to *n pointers to function pointers; [0] is unused. */
     int (*module_table)(int module, nvtx_function ***table, unsigned *n);
 };
 
@@ -69,13 +69,13 @@ enum { NVTX_THREAD_NATIVE = 0x10003, NVTX_THREAD_POSIX = 0x10004 };
 struct nvtx_resource {
     uint16_t version;
     uint16_t size;
-    int32_t type; /* of identifier; NVTX_THREAD_… */
+    int32_t type; /* type of the identifier: NVTX_THREAD_… */
     uint64_t identifier;
     int32_t message_type;
     union nvtx_message message;
 };
 _Static_assert(sizeof(struct nvtx_resource) == 32, "nvtxResourceAttributes_t");
 
-#define NVTX_UNTRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING: the level is not known */
+#define NVTX_UNTRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING: the level is unknown */
 
 #endif

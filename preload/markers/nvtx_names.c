@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVTX domains, categories and registered strings. */
+/* Tables of NVTX domains, categories and registered strings. */
 #include "preload/markers/nvtx_names.h"
 
 #include <errno.h>
@@ -10,17 +10,17 @@
 
 #include "writer/writer.h"
 
-#define BUCKETS      (1u << 16) /* of strings; a power of two. Programs put numbers into them */
+#define BUCKETS      (1u << 16) /* of strings; a power of two. Programs put numbers into strings */
 #define CATEGORIES   4096u      /* places for named categories; a power of two */
 #define STRINGS_MOST (1u << 18)
 #define BYTES_MOST   (64u << 20) /* of all strings */
 #define ITEM_HEAD    3u          /* type and key length of a DATA_ARGS item */
 
-/* A named category; [domain, category] -> name. Places are taken for ever, names may change. */
+/* Maps a domain's category to its name. A place is taken for ever; its name may change. */
 struct named_category {
-    /* 1 + domain << 32 | category; 0 = free. Who takes the place sets it (by compare and swap) */
+    /* 1 + domain << 32 | category; 0: free. Set by compare and swap */
     _Atomic uint64_t key;
-    /* NULL until the first name is there; any thread sets (release) */
+    /* NULL until the first name; any thread sets (release) */
     struct nvtx_string *_Atomic name;
 };
 
@@ -33,7 +33,8 @@ static _Atomic bool too_many_said;
 static void *too_many(const char *what)
 {
     if (!atomic_exchange(&too_many_said, true))
-        log_warn("too many NVTX %s: what uses new ones is recorded without them", what);
+        log_warn("too many different NVTX %s: ranges and marks are recorded without new ones",
+                 what);
     return NULL;
 }
 
@@ -92,7 +93,7 @@ struct nvtx_string *nvtx_string(const char *text, size_t len)
     return s;
 }
 
-/* Writes a text item; what does not fit into NVTX_ITEM_MOST is cut. Returns its length. */
+/* Writes a text item of at most NVTX_ITEM_MOST bytes; cuts the text. Returns its length. */
 static uint32_t put_name_text(uint8_t *to, const char *key, const char *text, uint32_t len)
 {
     uint16_t key_len = (uint16_t)strlen(key);
@@ -147,7 +148,7 @@ const struct nvtx_domain *nvtx_domain(const char *name, size_t len)
     return found;
 }
 
-/* The place of a category; NULL: it has none, or there is none left. */
+/* The place of a category. NULL: it has none, or none is left. */
 static struct named_category *category_of(uint32_t domain, uint32_t number, bool make)
 {
     uint64_t key = ((uint64_t)domain + 1) << 32 | number;

@@ -235,7 +235,7 @@ def test_one_that_hangs_at_exit(tmp_path):
     done = marks(tmp_path, STEPS, f"{LOG}=hang:{tmp_path}/log", DRAIN_DEADLINE_MS=700)
     assert done.rc == 0 and 0.7 < time.monotonic() - began and done.names == ["rank0.3.pt.trace.json"]
     assert done.complaints[0].startswith("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=700")
-    assert done.complaints[1:] == ["trace handler first has not come back from its close()"]
+    assert done.complaints[1:] == ["trace handler first has not returned from its close()"]
 
 
 def test_where_there_is_nothing_to_tell_none_is_loaded(tmp_path):

@@ -198,7 +198,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
             others(&in, &p, which);
     }
     itt.resume();
-    while (here.depth > 0)
+    while (per_thread.depth > 0)
         itt.task_end(p.domains[1]);
     for (int i = 0; i < DOMAINS; i++)
         itt.frame_end_v3(p.domains[i], NULL);

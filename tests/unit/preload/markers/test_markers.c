@@ -172,7 +172,7 @@ static void setup(void)
     spans_abandon(thread_log_get());
     while (take())
         ;
-    memset(&here, 0, sizeof here);
+    memset(&per_thread, 0, sizeof per_thread);
     wakes = marks = 0;
     atomic_store(&mock_life, LIFE_AWAKE);
     memset(before, 0, sizeof before);
@@ -747,7 +747,7 @@ START_TEST(calls_from_inside_cprof_are_counted)
     expect_nothing();
     ck_assert_uint_eq(lost(LOSS_HANDLER), 5);
     ck_assert_uint_eq(lost(LOSS_MARKER), 0);
-    ck_assert_uint_le(sizeof here, 16);
+    ck_assert_uint_le(sizeof per_thread, 16);
 }
 END_TEST
 
