@@ -130,8 +130,26 @@ def test_entries_that_cannot_be_written_are_left(tmp_path, offsets):
     assert one.account["record_path"] == "callbacks+lists" and one.ops("AccumulateGrad")
 
 
+def differences(runs):
+    """A line for each tensor that a thread computed otherwise than in most iterations of the first run (storm)."""
+    first = next(iter(runs.values()))
+    usual = [max(results, key=lambda one: one["count"])["tensors"] for results in first]
+    lines = []
+    for run_name, threads in runs.items():
+        for number, results in enumerate(threads):
+            for one in results:
+                for name, values in one["tensors"].items():
+                    odd = [f"[{i}] {a!r} for {b!r}" for i, (a, b) in enumerate(zip(values, usual[number][name], strict=True)) if a != b]
+                    if odd:
+                        lines.append(f"{run_name}, thread {number}, from iteration {one['first']}, {one['count']} times: {name} differs in "
+                                     f"{len(odd)} of {len(values)}: {', '.join(odd[:8])}")
+    return lines
+
+
 def test_windows_open_and_close_while_threads_train(tmp_path):
     plain = run(tmp_path / "plain", "storm", preload=False)
     stormy = run(tmp_path / "auto", "storm", WARMUP=0, REPEAT=0)
+    odd = differences({"plain": told(plain, "threads"), "with cprof": told(stormy, "threads")})
+    assert not odd, "\n".join(odd)
     assert told(plain) == told(stormy)
     assert len(stormy.traces) > 20 and torch_runs.traces(stormy)[-1].account["record_path"] == PATH

@@ -5,8 +5,10 @@ Usage: torch_path.py diverse | scripted | profiled | slots SLOTS | taken SLOTS |
 libtorch_cpu's GOT entry for it}. Prints one JSON object: "results" is a hash of all that was computed, the rest what the test asks for.
 """
 
+import concurrent.futures
 import ctypes
 import hashlib
+import itertools
 import json
 import mmap
 import os
@@ -203,32 +205,37 @@ def read_only(offsets):
 
 
 def storm():
-    """Windows open and close while threads train."""
+    """Windows open and close while threads train. Tells each thread's distinct results: {first iteration, count, tensors}."""
     stopped = threading.Event()
 
-    def work(number, into):
+    def work(number):
         generator = torch.Generator().manual_seed(number)
         model = model_of()
         with torch.no_grad():
             for p in model.parameters():
                 p.copy_(torch.randn(p.shape, generator=generator))
-        values = torch.randn(4, 8, generator=generator)
-        while not stopped.is_set() or len(into) < 20:
+        values, found = torch.randn(4, 8, generator=generator), {}
+        for iteration in itertools.count():
+            if stopped.is_set() and iteration >= 20:
+                return found
             model.zero_grad()
-            model(values).pow(2).sum().backward()
-            into.append(hashlib.sha256(b"".join(p.grad.numpy().tobytes() for p in model.parameters())).hexdigest())
+            output = model(values)
+            output.pow(2).sum().backward()
+            tensors = {"output": output.detach(), **{name: p.grad for name, p in model.named_parameters()}}
+            key = b"".join(tensor.numpy().tobytes() for tensor in tensors.values())
+            if key not in found:
+                found[key] = {"first": iteration, "count": 0, "tensors": {name: tensor.flatten().tolist() for name, tensor in tensors.items()}}
+            found[key]["count"] += 1
 
-    hashes = [[] for _ in range(6)]
-    threads = [threading.Thread(target=work, args=(n, into)) for n, into in enumerate(hashes)]
-    for thread in threads:
-        thread.start()
-    for _ in range(200):
-        step()
-        threading.Event().wait(0.005)
-    stopped.set()
-    for thread in threads:
-        thread.join()
-    note([sorted(set(into)) for into in hashes])
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        threads = [pool.submit(work, number) for number in range(6)]
+        for _ in range(200):
+            step()
+            threading.Event().wait(0.005)
+        stopped.set()
+    found = [thread.result() for thread in threads]
+    note([sorted(results) for results in found])
+    return {"threads": [list(results.values()) for results in found]}
 
 
 def profiled():
