@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many windows may wait for their files. */
+/* Limits the memory of windows that wait for their files. */
 #include "writer/window/backlog.h"
 
 #include "writer/window/report.h"
 
 #define BACKLOG_MB  32u
-#define FILE_BYTES  (40u << 10) /* of its head and trailer, once it is flushed */
-#define BACKLOG_FEW 8u          /* that wait for their kernels, say: they may be of any size */
+#define FILE_BYTES  (40u << 10) /* head and trailer of a file, once it is flushed */
+#define BACKLOG_FEW 8u          /* fewer may be of any size: they wait for their kernels, say */
 
 static bool left_out;
-static struct losses before; /* when what is left out began, or at the last edge in it */
+static struct losses before; /* losses when steps began to be left out, or at the last edge since */
 
 static void say(uint64_t n)
 {

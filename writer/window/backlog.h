@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows that have ended and are not written yet: where they end faster than the disk, or a
- * processor that is not to be had, lets them be written, the next ones are left out, so that the
- * memory of all has a limit. cprof thread. */
+/* Limits the memory of closed windows that are not written yet. When windows end faster than the
+ * disk takes them, the next ones are left out. cprof thread. */
 #ifndef WRITER_WINDOW_BACKLOG_H
 #define WRITER_WINDOW_BACKLOG_H
 
 #include "writer/window/window.h"
 
-/* Whether a window may begin with this edge, behind those in the list. False, with one line for the
- * process: they take too much; then none begins in the middle of what would have been one;
- * without_end: there is no such thing, because no edge would ever end it. */
+/* True when a window may begin at this edge. False, with one log line per process: the windows in
+ * the list take too much memory. After a refusal none begins in the middle of the refused window,
+ * unless without_end: no edge would end it. */
 bool backlog_takes_one(const struct window *windows, const struct step_edge *edge,
                        bool without_end);
 
-/* True when the answer was false last. */
+/* True when backlog_takes_one() last returned false. */
 bool backlog_left_out(void);
 
-/* Steps that were to be recorded began while too much waited. to: the oldest window whose losses
- * count; NULL: only the exit line has them. cprof thread. */
+/* Counts n steps that were left out. to: the oldest window whose losses count; NULL: only the exit
+ * line reports them. cprof thread. */
 void backlog_count(struct window *to, uint64_t n);
 
-/* What threads lost of what is left out, up to this edge. cprof thread, at each edge. */
+/* While windows are left out, counts what threads lost since the last edge. cprof thread, at each
+ * edge. */
 void backlog_count_losses(struct window *to, const struct step_edge *edge);
 
 #endif

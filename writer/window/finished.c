@@ -9,9 +9,10 @@ struct finished {
     struct buf open_ids;
 };
 
-static struct finished all[FINISHED]; /* the n-th of the process at n % FINISHED */
+static struct finished all[FINISHED]; /* window n of the process is at n % FINISHED */
 static uint64_t added;
-static uint64_t latest; /* end: what began later has no file yet, which is the usual case */
+/* the latest end: records that began later, the usual case, need no search */
+static uint64_t latest;
 
 void finished_add(uint64_t start, uint64_t end, struct buf *open_ids)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The windows whose file is complete: what still comes of their time is late, unless it stands
- * there already. Of the last FINISHED windows; what comes later than that is nobody's. cprof
- * thread. */
+/* Remembers the last FINISHED windows whose file is complete, so that records that arrive later are
+ * counted as late. cprof thread. */
 #ifndef WRITER_WINDOW_FINISHED_H
 #define WRITER_WINDOW_FINISHED_H
 
@@ -11,14 +10,14 @@
 
 #define FINISHED 256u
 
-/* A window of [start, end) in ticks has its file. open_ids: of the spans that stand there as
- * unfinished, 8 bytes each; they are taken over, and an empty buffer is left in their place. */
+/* Adds a finished window [start, end) in ticks. open_ids: ids, 8 bytes each, of the spans that its
+ * file has as unfinished. Takes the buffer over and leaves an empty one. */
 void finished_add(uint64_t start, uint64_t end, struct buf *open_ids);
 
-/* What began then is too late for its file. */
+/* True when a record that began at `ticks` is too late for its file. */
 bool finished_missed(uint64_t ticks);
 
-/* The same of a span, which may stand there as unfinished. */
+/* The same for a span. False when the file has it as unfinished. */
 bool finished_missed_span(uint64_t ticks, uint64_t id);
 
 #endif

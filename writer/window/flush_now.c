@@ -7,8 +7,8 @@
 #include "writer/os/os.h"
 #include "writer/base/base.h"
 
-static _Atomic uint32_t all_asked; /* any thread adds */
-static _Atomic uint32_t all_done;  /* futex; cprof thread writes */
+static _Atomic uint32_t all_asked; /* any thread increments */
+static _Atomic uint32_t all_done;  /* futex word; the cprof thread writes */
 
 uint32_t flush_now_asked(void)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flush that an application thread waits for: writer_flush_now() of writer.h, as the cprof thread
- * sees it. */
+/* The cprof thread's side of writer_flush_now(), in which application threads wait for a flush. */
 #ifndef WRITER_WINDOW_FLUSH_NOW_H
 #define WRITER_WINDOW_FLUSH_NOW_H
 
 #include <stdint.h>
 
-/* How often one was asked for, and up to which of these it is done. cprof thread. */
+/* How many flushes were asked for, and how many of these are done. cprof thread. */
 uint32_t flush_now_asked(void);
 uint32_t flush_now_done(void); /* as above */
 
-/* Up to there it is done; wakes who waits. cprof thread. */
+/* The first `asked` flushes are done: wakes the waiting threads. cprof thread. */
 void flush_now_set_done(uint32_t asked);
 
 #endif

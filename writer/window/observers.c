@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells the listener of steps, marks and windows. Ends of steps wait here for the marks that came
- * before them: rings are drained after the edges are taken. cprof thread. */
+/* Tells the listener of steps, marks and windows. Rings are drained after edges are taken, so the
+ * end of a step waits here until the marks before it are told. cprof thread. */
 #include "writer/window/observers.h"
 
 #include <stdlib.h>
@@ -8,12 +8,13 @@
 
 #include "writer/json/json.h"
 
-#define PAST_MOST  8192u /* edges whose time is known; enough for 10^9 steps */
-#define PAST_SHARE 256   /* of older ones so many that a step is known to this share of its age */
+#define PAST_MOST 8192u /* edges whose training time is known; enough for 10^9 steps */
+/* older edges are thinned out: the step of a time is known to 1/256 of its age */
+#define PAST_SHARE 256
 
-static _Atomic uint64_t taken_ns; /* cprof thread adds, others read; relaxed */
+static _Atomic uint64_t taken_ns; /* cprof thread adds, any thread reads; relaxed */
 
-/* What holds from an edge on. */
+/* Where training stands from an edge on. */
 struct past {
     uint64_t ticks;
     int64_t step;
@@ -23,15 +24,15 @@ struct past {
 static struct past *past; /* PAST_MOST of them, oldest first */
 static unsigned n_past;
 
-/* What is told once the marks before it are. */
+/* A step end, epoch end or opened window that the listener is not told of yet. */
 struct note {
     enum { NOTE_STEP, NOTE_EPOCH, NOTE_WINDOW } kind;
     uint64_t ticks, pass;
-    struct train_moment at; /* but for wall_ns */
+    struct train_moment at; /* wall_ns is filled in when it is told */
 };
-static struct note *notes; /* first_note .. n_notes wait */
+static struct note *notes; /* first_note .. n_notes are waiting */
 static unsigned first_note, n_notes, room_notes;
-/* who marked the last step; NULL: it had recorded nothing */
+/* thread that marked the last step; NULL: it has no log */
 static const struct thread_log *stepping;
 
 static struct mark_value *values;
@@ -55,8 +56,8 @@ uint64_t writer_listener_ns(void)
 
 /* ---- where training stood ---- */
 
-/* Room at the end: of what is old, an edge goes when the two around it are near enough to each
- * other for their age. */
+/* Makes room at the end. Drops an old edge when its two neighbours are close enough for their
+ * age. */
 static void thin_out(void)
 {
     int64_t now = past[n_past - 1].step;
@@ -84,7 +85,7 @@ static void remember_past(const struct past *p)
     past[n_past++] = *p;
 }
 
-/* The last edge at or before `ticks`; NULL: that was before anybody listened. */
+/* The last edge at or before `ticks`; NULL: nobody listened then. */
 static const struct past *past_at(uint64_t ticks)
 {
     unsigned low = 0, high = n_past;
@@ -128,7 +129,7 @@ static void put_note(const struct note *n)
 {
     if (first_note &&
         (first_note == n_notes || (n_notes == room_notes && first_note >= room_notes / 2))) {
-        /* what is told makes room: where steps come in each pass some always wait */
+        /* frees told entries: with steps in every pass the list is never empty */
         memmove(notes, notes + first_note, (n_notes - first_note) * sizeof *notes);
         n_notes -= first_note;
         first_note = 0;
@@ -136,7 +137,7 @@ static void put_note(const struct note *n)
     if (n_notes == room_notes) {
         unsigned room = room_notes ? room_notes * 2 : 64;
         struct note *more = realloc(notes, room * sizeof *more);
-        if (!more) { /* too early is better than never */
+        if (!more) { /* telling too early is better than never */
             struct note now = *n;
             tell_notes_until(n->ticks);
             tell_note(&now);
@@ -162,7 +163,7 @@ void observers_drained(uint64_t pass)
     }
 }
 
-/* Where training stands behind the end of an epoch. */
+/* Where training stands after the end of an epoch. */
 static struct train_time after_epoch(struct train_time t)
 {
     t.epoch++;
@@ -250,8 +251,8 @@ static void tell_mark(const struct record_owner *owner, const struct record *r,
     TELL(mark, &m);
 }
 
-/* In a step to skip that is kept for a program without marks everything is recorded, but only what
- * asked for it is told. */
+/* A step to skip may be held for a program without step marks. Everything in it is recorded, but
+ * only marks that asked for such steps (REC_SKIPPED) are told at once. */
 static bool told_at_once(const struct record *r, const struct past *start)
 {
     return start && (start->action != ACTION_SKIP || (r->flags & REC_SKIPPED));
@@ -264,7 +265,8 @@ void observers_record(const struct record_owner *owner, const struct record *r)
     const struct past *start = past_at(r->start);
     if (!told_at_once(r, start))
         return;
-    if (owner->log == stepping || !stepping) /* may be its first mark */
+    /* !stepping: this may be the stepping thread's first mark */
+    if (owner->log == stepping || !stepping)
         tell_notes_until(r->end);
     tell_mark(owner, r, start);
 }
@@ -274,7 +276,7 @@ void observers_replay(const struct record_owner *owner, const struct record *r)
     if (!listening() || !is_mark(r))
         return;
     const struct past *start = past_at(r->start);
-    tell_notes_until(r->end); /* its window has opened */
+    tell_notes_until(r->end); /* includes the note that its window has opened */
     if (start && !told_at_once(r, start))
         tell_mark(owner, r, start);
 }

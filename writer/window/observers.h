@@ -1,38 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listener (writer.h) as the rest of writer/ calls it. When nobody listens each call is one
- * pointer test. cprof thread. */
+/* Calls the listener of writer.h. Without one, each call costs a pointer test. cprof thread. */
 #ifndef WRITER_WINDOW_OBSERVERS_H
 #define WRITER_WINDOW_OBSERVERS_H
 
 #include "writer/record/record.h"
 #include "writer/window/window.h"
 
-/* The rings have been looked at, and nothing of what was found is told yet: who has come before
- * that makes itself ready. */
+/* Once per pass, before anything is told: new handlers get ready. */
 void observers_begin(void);
 
-/* They are drained: what the edges of earlier passes said is told. */
+/* The rings are drained: tells the edges and windows of earlier passes. */
 void observers_drained(uint64_t pass);
 
-/* An edge that is taken in this pass; before its records are. */
+/* Takes an edge in this pass, before its records. */
 void observers_edge(const struct step_edge *edge, uint64_t pass);
 
-/* A record as it leaves its ring, whether a file takes it or not. */
+/* Takes a record as it leaves its ring, whether or not a file takes it. */
 void observers_record(const struct record_owner *owner, const struct record *r);
 
-/* The same for a record that was held and now stands in the trace of a program without step
- * marks. */
+/* Takes a record that was held and now belongs to the trace of a program without step marks. */
 void observers_replay(const struct record_owner *owner, const struct record *r);
 
-/* A window opens (in this pass), and all of its records have come. */
+/* A window opens in this pass; all records of a window have come. */
 void observers_window_open(const struct window *w, uint64_t pass);
 void observers_window_close(const struct window *w); /* as above */
 
-/* A foreign Chrome JSON trace has been handed in: tells its absolute path. For who takes such
- * files; cprof thread. */
+/* Tells the absolute path of a foreign Chrome JSON trace that was handed in. */
 void observers_file(const char *path);
 
-/* Exit: all files are finished. */
+/* Exit, after all files are finished: tells what waits, then the end. */
 void observers_end(void);
 
 #endif

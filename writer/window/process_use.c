@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the process asked of the machine in a window, from the kernel's accounts of its threads.
- * cprof thread. */
+/* Processor time and page faults of a window, from the kernel's accounts of the threads. cprof
+ * thread. */
 #include "writer/window/process_use.h"
 
 #include <sched.h>
@@ -15,10 +15,10 @@
 #include "writer/window/window.h"
 
 #define SECOND_NS    1000000000u
-#define THREADS_MOST 512u      /* each costs a file that is opened and read */
+#define THREADS_MOST 512u      /* of more threads none is read: each costs an open and a read */
 #define FRESH_NS     10000000u /* windows that follow each other faster share a reading */
 
-/* /proc/PID/task/TID/schedstat: ns on a processor, ns in its queue, slices. */
+/* Adds a thread from its schedstat file: ns on a processor, ns in the run queue, slices. */
 static void add_thread(const char *path, bool is_main, struct process_use *use)
 {
     char text[96];
@@ -60,7 +60,7 @@ struct process_use process_use_now(void)
 
 static unsigned long long since(uint64_t before, uint64_t after)
 {
-    return after > before ? after - before : 0; /* a thread that ended took its time with it */
+    return after > before ? after - before : 0; /* the sum loses the time of a thread that ended */
 }
 
 void process_use_account(const struct process_use *before, const struct process_use *after,

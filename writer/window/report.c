@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines at start and at exit. */
+/* The counts of the run, the exit line, and the check for traces of an earlier run. */
 #include "writer/window/report.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 struct report report;
 
-/* What a file name without an ending also matches. */
+/* A pattern without a file name ending also matches the tables. */
 static bool is_table(const char *path)
 {
     size_t n = strlen(path), suffix = sizeof TOP_SUFFIX - 1;
@@ -44,14 +44,14 @@ bool earlier_run_in_the_way(const struct writer_options *options)
     bool in_the_way = false;
     for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
         struct stat st;
-        /* what another user puts there is not this user's earlier run, and is never replaced */
+        /* another user's file is not this user's earlier run, and is never replaced */
         if (is_table(found.gl_pathv[i]) || !owner_is_trusted_file(found.gl_pathv[i], &st))
             continue;
         int64_t second = options->run_started_ns - options->run_started_ns % SECOND_NS;
-        in_the_way =
-            options->shares_second
-                ? is_before(&st, second) /* those before leave the later ones another name */
-                : is_of_earlier_run(&st, options);
+        in_the_way = options->shares_second
+                         /* runs of the same second share a name and number their files */
+                         ? is_before(&st, second)
+                         : is_of_earlier_run(&st, options);
         if (in_the_way)
             log_error("%s: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing "
                       "is recorded. "
@@ -115,12 +115,12 @@ void writer_trace_removed(const char *path)
     report.removed++;
 }
 
-/* The thread that lost most, for the exit line. */
+/* The thread with the most losses, for the exit line. */
 static struct {
-    uint64_t lost, since; /* since: ticks */
+    uint64_t lost, since; /* since: ticks of its first loss */
     uint32_t tid;
-    enum loss cause;  /* of most of them */
-    unsigned threads; /* that lost anything */
+    enum loss cause;  /* the most frequent cause */
+    unsigned threads; /* how many threads lost anything */
 } loser;
 
 void report_thread(struct thread_log *log)
@@ -168,7 +168,7 @@ void report_discard(void)
     }
 }
 
-/* " (thread 4711 lost 759, too_deep, from 14:03:22 UTC on; 2 others lost less)" */
+/* Writes " (thread 4711 lost 759, too_deep, from 14:03:22 UTC on; 2 others lost less)". */
 static void tell_loser(char *out, size_t size)
 {
     static const char *const keys[] = {
@@ -191,8 +191,8 @@ static void tell_loser(char *out, size_t size)
              (int)(second / 60 % 60), (int)(second % 60), others);
 }
 
-/* "A B and 3 more", "A (2 removed)", "none left here (1 removed)". Where the first were removed the
- * newest are named. */
+/* Writes "A B and 3 more", "A (2 removed)" or "none left here (1 removed)". Names the newest traces
+ * once any was removed. */
 static void list_paths(char *out, size_t size)
 {
     uint64_t there = report.traces - report.removed;
@@ -218,7 +218,7 @@ void report_exit(const struct writer_options *options)
     if (options->identity)
         options->identity(&id);
     static char paths[REPORT_PATHS * PATH_MAX +
-                      128]; /* once: a signal handler may leave, on a small stack */
+                      128]; /* static: a signal handler may exit on a small stack */
     char events[32], losts[32], who[160] = "", optimizers[OPTIMIZERS_TEXT + 128];
     if (report.lost)
         tell_loser(who, sizeof who);

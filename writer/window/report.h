@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked before the first file and said after the last one. */
+/* The counts of the run, and the exit line. */
 #ifndef WRITER_WINDOW_REPORT_H
 #define WRITER_WINDOW_REPORT_H
 
@@ -8,46 +8,46 @@
 
 #include "writer/writer.h"
 
-#define REPORT_PATHS 2 /* in the exit line */
+#define REPORT_PATHS 2 /* named in the exit line */
 
-/* Traces that are still there. */
+/* Traces that were not removed. */
 struct report_paths {
     uint64_t n;
     char of[REPORT_PATHS][PATH_MAX];
 };
 
-/* What the run has left until now. cprof thread; the exiting one once that is done. */
+/* Totals of the run. cprof thread; the exiting thread once the cprof thread is done. */
 struct report {
     uint64_t traces, events, removed;
-    uint64_t lost;              /* what the traces say, and what came too late for one */
-    bool lost_more;             /* in steps, or a time, that were not recorded */
-    struct report_paths oldest; /* the first */
-    struct report_paths newest; /* in order of time */
+    uint64_t lost;              /* as the traces state, and records too late for one */
+    bool lost_more;             /* some steps or times were not recorded: `lost` is a lower bound */
+    struct report_paths oldest; /* the first traces */
+    struct report_paths newest; /* the last traces, in order of time */
 };
 
 extern struct report report;
 
-/* Notes what the log's thread has lost, which has ended, or is the last one that will be asked for.
- * cprof thread, or the exiting one once that is done. */
+/* Notes the losses of the log's thread for the exit line: when it ends, or at exit. cprof thread;
+ * the exiting thread once the cprof thread is done. */
 void report_thread(struct thread_log *log);
 
-/* A window begins that may be thrown away. cprof thread. */
+/* A window begins that may be discarded: remembers the losses so far. cprof thread. */
 void report_hold(void);
 
-/* It is thrown away: what threads lost since is not told. cprof thread. */
+/* That window is discarded: its losses are not reported. cprof thread. */
 void report_discard(void);
 
-/* So many were lost, and more that nobody counts. cprof thread. */
+/* Adds n losses and marks the total as a lower bound. cprof thread. */
 void report_lost_more(uint64_t n);
 
-/* A trace is whole. cprof thread. */
+/* Counts a finished trace. cprof thread. */
 void report_trace(const char *path);
 
-/* Writes the one line for the user. The exiting thread, once the cprof thread is done. */
+/* Writes the exit line. The exiting thread, once the cprof thread is done. */
 void report_exit(const struct writer_options *options);
 
-/* Whether a file was there before this run began. Where files have times in whole seconds, one of
- * the same second counts as this run's. Any thread. */
+/* True when the file is older than this run. Where the file system keeps whole seconds, a file of
+ * the run's first second counts as this run's. Any thread. */
 bool is_of_earlier_run(const struct stat *st, const struct writer_options *options);
 
 #endif

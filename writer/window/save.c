@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes, flushes and names a window's file. */
+/* Makes, flushes and names the file of a window. */
 #include "writer/window/save.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ static bool disk_low(const char *path)
     return true;
 }
 
-/* Asked before a window makes its file. What comes before the first step mark is in nobody's way
- * until it is the trace. */
+/* Checks, before a window makes its file, that the name and the disk are free. A held window has a
+ * temporary file, which an earlier run cannot be in the way of. */
 static bool may_make_file(const struct window *w, const struct writer_options *options)
 {
     char path[PATH_MAX];
@@ -27,12 +27,13 @@ static bool may_make_file(const struct window *w, const struct writer_options *o
 
 void save_drop(struct window *w)
 {
-    report_lost_more(w->lost_total + w->events - w->flushed); /* nothing is recorded any more */
+    /* a lower bound: recording has stopped */
+    report_lost_more(w->lost_total + w->events - w->flushed);
     w->lost_total = 0;
     w->flushed = w->events;
 }
 
-/* What had come until then is lost. */
+/* Counts unwritten events as lost, and reports the error. */
 static void say_failed(struct window *w, const char *path, int error)
 {
     save_drop(w);
@@ -127,7 +128,7 @@ bool save_finish(struct window *w, const struct window_shared *shared)
     report_trace(path);
     report.events += w->events;
     report.lost += w->lost_total;
-    if (w->merged.files == 0) /* rows of other tools are not in it */
+    if (w->merged.files == 0) /* the table would lack the rows of other tools */
         save_top(w, shared, path);
     tell_saved(w, path, shared->options);
     if (w->markless && !w->region)

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a window to its file: what is asked before it is made, flushes, and the name at the end.
- * Everything here runs on the cprof thread. */
+/* Makes, flushes, finishes and drops the file of a window. cprof thread. */
 #ifndef WRITER_WINDOW_SAVE_H
 #define WRITER_WINDOW_SAVE_H
 
 #include "writer/window/window.h"
 
-/* Writes what has come since the last flush; makes the file at the first. False, with a line: the
- * file cannot be made or written, or the disk is nearly full; nothing more may be recorded. */
+/* Writes what has come since the last flush; the first call makes the file. False, with a log line:
+ * the file cannot be made or written, an earlier run is in the way, or the disk is nearly full.
+ * Recording must stop then. */
 bool save_flush(struct window *w, const struct window_shared *shared);
 
-/* The last flush and the name. False as above. */
+/* Flushes for the last time and gives the file its final name. False as above. */
 bool save_finish(struct window *w, const struct window_shared *shared);
 
-/* The window gets no trace: what its file does not hold is counted as lost, once. */
+/* Gives up the window's file. Counts its losses and unwritten events, once. */
 void save_drop(struct window *w);
 
-/* The window leaves no file, because nothing is in it: what was lost of it is counted all the
- * same. */
+/* The window is empty and leaves no file: adds its losses to the run's total. */
 void save_none(const struct window *w);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A window's events, file head and trailer. cprof thread. */
+/* The events of a window, and the head and trailer of its file. cprof thread. */
 #include "writer/window/window.h"
 
 #include <errno.h>
@@ -16,26 +16,26 @@
 #include "writer/window/report.h"
 #include "writer/window/window_memory.h"
 
-/* fixed, so that it can be rewritten in place when rank, groups or devices become known;
- * cupti/devices.c gives 12 KB of these at most */
+/* fixed, so that each flush rewrites the head in place, as rank, groups and devices become known;
+ * cupti/devices.c writes at most 12 KB of it */
 #define HEAD_BYTES 16384u
-/* 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
+/* level 3 saves a tenth of the bytes and costs a third of the speed (tried.md T25) */
 #define GZIP_LEVEL     1
-#define STEP_TID       4194305u /* above the kernel's largest pid: no thread has it */
-#define MODULE_TIDS    8388608u /* added to a thread's number: the row of its modules */
-#define GPU_PIDS       4096u    /* pids below are GPU ordinals to readers */
+#define STEP_TID       4194305u /* above the kernel's largest tid: no thread has it */
+#define MODULE_TIDS    8388608u /* added to a tid: the row of the thread's modules */
+#define GPU_PIDS       4096u    /* viewers take smaller pids for GPU ordinals */
 #define NAMES_TRIED    100000
 #define FRAMES_FREE    (64u << 10) /* bytes of stackFrames that each flush may write */
-#define SCRATCH_KEPT   (64u << 10) /* bytes of a head or a trailer that stay allocated */
+#define SCRATCH_KEPT   (64u << 10) /* larger heads and trailers are freed */
 #define PID_SHIFT      1000000u
-#define HELD_TOP_BYTES (2u << 20) /* memory for the table of a window that may not be wanted */
-/* bytes of operators whose arrow waits for other threads' records; of more it is drawn as things
- * are */
+#define HELD_TOP_BYTES (2u << 20) /* memory for the table of a held window */
+/* bytes of backward operators that wait for other threads' forward records; beyond that, arrows are
+ * drawn at once from what is known */
 #define BACKWARD_MOST (64u << 20)
 
-/* Of the file that is being flushed: only one is at a time, while many windows may be open. */
+/* Scratch for the one file that is being flushed; many windows may be open. */
 static struct buf head, trailer;
-static uint64_t namings; /* given out as window.naming */
+static uint64_t namings; /* the last value of window.naming */
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -73,7 +73,6 @@ struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64
     return w;
 }
 
-/* A thread's row gets its names with the first event it has in this window. */
 void window_name_thread(struct window *w, const struct window_shared *shared, uint32_t tid,
                         uint64_t *named)
 {
@@ -94,8 +93,7 @@ void window_name_thread(struct window *w, const struct window_shared *shared, ui
     json_meta_number(&w->body, "thread_sort_index", shared->pid, tid, tid);
 }
 
-/* The row on which a record of a thread stands: modules have one of their own beside the
- * thread's. */
+/* The row of a record: the modules of a thread have a row of their own. */
 static uint32_t row_of(const struct record *r, uint32_t tid)
 {
     return r->category == CAT_MODULE ? tid + MODULE_TIDS : tid;
@@ -123,7 +121,8 @@ struct json_place window_place(const struct window *w, const struct window_share
     return at;
 }
 
-/* The arrow between a forward operator and its backward node. */
+/* Notes a forward operator, or draws the arrow to a backward node. The arrow waits when the forward
+ * operator ran on another thread. */
 static void link_backward(struct window *w, const struct window_shared *shared,
                           const struct record_owner *owner, const struct record *r,
                           const struct json_place *at)
@@ -176,7 +175,7 @@ struct flop_stats *window_flops(struct window *w, const struct window_shared *sh
     return w->flops;
 }
 
-/* Where it ends, as far as is known. */
+/* The window's end; of an open window, the latest time known. */
 static uint64_t end_of(const struct window *w)
 {
     return w->end != UINT64_MAX ? w->end : w->latest > w->start ? w->latest : w->start;
@@ -198,7 +197,7 @@ struct top *window_top(struct window *w, const struct window_shared *shared)
     return w->top;
 }
 
-/* A window without steps of ours keeps the program's. */
+/* Renames the program's step ranges, where cprof has step rows of its own. */
 static struct text shown_name(const struct window *w, const struct record *r,
                               char room[RANGE_NAME_ROOM])
 {
@@ -210,7 +209,7 @@ void window_add(struct window *w, const struct window_shared *shared,
                 const struct record_owner *owner, const struct record *r)
 {
     if (w->settled && window_left_open(&w->open_ids, r->id))
-        return; /* it ended after the window was settled, and stands there as unfinished */
+        return; /* it ended after settlement: the file has it as unfinished */
     if (!window_room(w, shared))
         return;
     window_name_thread(w, shared, owner->tid, &owner->log->named);
@@ -222,7 +221,7 @@ void window_add(struct window *w, const struct window_shared *shared,
     char room[RANGE_NAME_ROOM];
     json_record(&w->body, r, shown_name(w, r, room), &at, shared->options->dtype_names,
                 shared->options->n_dtypes);
-    if (r->start >= w->start) /* markers of warmup are no part of what was recorded */
+    if (r->start >= w->start) /* the table leaves out markers of warmup steps */
         top_record(window_top(w, shared), r, &at);
     if (r->kind == REC_SPAN)
         link_backward(w, shared, owner, r, &at);
@@ -231,7 +230,7 @@ void window_add(struct window *w, const struct window_shared *shared,
     if (r->end > w->latest)
         w->latest = r->end;
     w->records++;
-    w->events += r->kind != REC_OUT_OF_MEMORY; /* it is written when it is settled */
+    w->events += r->kind != REC_OUT_OF_MEMORY; /* written at settlement */
 }
 
 static bool has_step(const struct window *w)
@@ -243,7 +242,7 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
                      uint64_t start, uint64_t end, uint32_t thread)
 {
     char name[64], args[64] = "";
-    if (!has_step(w)) { /* the first one */
+    if (!has_step(w)) {
         json_meta_text(&w->body, "thread_name", shared->pid, STEP_TID, "name", "steps", 5);
         json_meta_number(&w->body, "thread_sort_index", shared->pid, STEP_TID, 0);
     }
@@ -251,9 +250,9 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     struct json_place at = window_place(w, shared, STEP_TID, start, end);
     flop_stats_step(window_flops(w, shared), at.start_ns, at.end_ns, shared->options, shared->pid,
                     &w->body);
-    /* A nanosecond behind the row of the step before: readers that add ts and dur as doubles
-     * (torch_tb_profiler) come out up to half of one too high, take the two for rows that
-     * intersect, and leave one out. The end stays: what ended the step ends with it. */
+    /* Starts 1 ns after the end of the step before. torch_tb_profiler adds ts and dur as doubles,
+     * which may be 0.5 ns too high, takes the rows for overlapping, and drops one. The end stays
+     * exact: what ended the step ends with it. */
     if (at.end_ns > at.start_ns)
         at.start_ns++;
     if (thread)
@@ -271,7 +270,8 @@ bool window_ends(const struct window *w, const struct step_edge *edge)
         return true;
     if (edge->kind == EDGE_STEP)
         return edge->ended == ACTION_ACTIVE_AND_SAVE;
-    return edge->kind == EDGE_EPOCH && has_step(w); /* else it began with the epoch that begins */
+    /* without a step, it began with the new epoch */
+    return edge->kind == EDGE_EPOCH && has_step(w);
 }
 
 void window_close(struct window *w, const struct step_edge *edge, uint64_t pass)
@@ -287,8 +287,7 @@ void window_close(struct window *w, const struct step_edge *edge, uint64_t pass)
     w->unwanted = edge->kind == EDGE_START || (in_a_step && !has_step(w));
 }
 
-/* Calls each() for every span of the window that is open now. Spans of a thread that has ended
- * never will be closed. */
+/* Calls each() for every span of the window that is open now, asynchronous ranges included. */
 static void each_open(const struct window *w,
                       void (*each)(const struct open_copy *, uint32_t tid, void *), void *arg)
 {
@@ -297,7 +296,7 @@ static void each_open(const struct window *w,
         for (uint32_t i = 0; i < depth && i < SPAN_DEPTH; i++) {
             struct open_copy span;
             if (!open_copy_take(log, i, &span) || span.id == log->last_span)
-                break; /* its record is out already: so are those of the spans above it */
+                break; /* its record is out already, and so are those of the spans inside it */
             if (window_takes(w, span.start, span.flags))
                 each(&span, atomic_load_explicit(&log->tid, memory_order_relaxed), arg);
         }
@@ -327,11 +326,11 @@ struct put_arg {
     struct window *w;
     const struct window_shared *shared;
     uint64_t now;
-    uint64_t ended; /* of the spans, those that are over */
+    uint64_t ended; /* how many of the spans have ended */
 };
 
-/* An open span as an event that is cut at now, or at the window's end; whole when its end is known
- * by then. */
+/* Writes an open span as an event, cut at `now` or at the window's end, unless its end is known by
+ * then. */
 static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
 {
     struct put_arg *put = arg;
@@ -374,7 +373,7 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
 static void look_at_open(struct window *w, const struct window_shared *shared)
 {
     struct put_arg put = {w, shared, clock_ticks(), 0};
-    /* its children may end after the window */
+    /* records of the window may end after it */
     uint64_t end = w->latest > w->end ? w->latest : w->end;
     if (put.now > end)
         put.now = end;
@@ -405,8 +404,7 @@ static void put_flag(struct buf *b, const char *key, bool on)
         buf_printf(b, "\"%s\": 1,\n", key);
 }
 
-/* The head: what readers look for first (HTA reads `"rank": N` line by line), padded to its fixed
- * size. */
+/* Makes the head, padded to its fixed size. HTA reads `"rank": N` line by line. */
 static void make_head(struct window *w, const struct window_shared *shared)
 {
     const struct writer_options *o = shared->options;
@@ -438,7 +436,7 @@ static void make_head(struct window *w, const struct window_shared *shared)
     put_flag(b, "with_stack", o->with_stack);
     put_flag(b, "with_modules", o->with_modules);
     put_flag(b, "with_flops", o->with_flops);
-    /* What stands before it are markers of steps that were not recorded. */
+    /* Earlier events are markers of steps that were not recorded. */
     buf_puts(b, "\"recorded_from\": ");
     json_us(b, clock_wall_ns(w->start) - w->base_ns);
     buf_printf(b, ",\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": %lld,\n",
@@ -476,7 +474,7 @@ static void put_losses(struct buf *b, struct window *w)
     buf_printf(b, "\"total\": %llu}", (unsigned long long)w->lost_total);
 }
 
-/* What came from the GPU side; nothing in a trace without it. */
+/* The counts of the GPU side; nothing without GPU records. */
 static void put_gpu(struct buf *b, const struct window_gpu *g)
 {
     if (g->records == 0 && g->calls_waiting == 0)
@@ -541,8 +539,7 @@ static void put_account(struct window *w, const struct window_shared *shared)
     buf_puts(b, "]}");
 }
 
-/* Read again for each trailer, because programs rename themselves; between flushes it stands
- * still. */
+/* Read for each trailer, because programs rename themselves. Between flushes it does not change. */
 static char process_name[32];
 
 static void read_process_name(void)
@@ -559,7 +556,7 @@ const char *window_process_name(void)
     return process_name;
 }
 
-/* Names that the program gave to threads after their rows had got others. */
+/* Names that the program gave to threads after their rows were named. */
 static void put_new_names(struct window *w, const struct window_shared *shared, struct buf *b)
 {
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
@@ -571,8 +568,8 @@ static void put_new_names(struct window *w, const struct window_shared *shared, 
     }
 }
 
-/* The frames of the stacks. Every flush replaces the trailer, so that in the open file they stand
- * only while they are few, or as much has been written besides; the complete file has them. */
+/* The frames of the stacks. Each flush replaces the trailer. So the open file has them only while
+ * they are small, or as much else was written; the complete file always has them. */
 static void put_frames(struct window *w, bool complete)
 {
     w->frames_credit += w->body.len;
@@ -584,7 +581,7 @@ static void put_frames(struct window *w, bool complete)
     stacks_frames(&trailer, &w->stacks);
 }
 
-/* The trailer: what is open, the process's names, the account. Replaced by each flush. */
+/* Makes the trailer, which each flush replaces: open spans, the process's names, the account. */
 static void make_trailer(struct window *w, const struct window_shared *shared, const char *name)
 {
     if (!w->settled)
@@ -601,7 +598,7 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
     json_meta_text(b, "process_labels", shared->pid, shared->pid, "labels", "CPU", 3);
     json_meta_number(b, "process_sort_index", shared->pid, shared->pid, shared->pid);
     if (b->len >= 2)
-        b->len -= 2; /* the array's last event has no comma behind it */
+        b->len -= 2; /* no comma after the last event */
     buf_puts(b, "\n],\n");
     buf_puts(b, shared->user_json);
     put_frames(w, name != w->part_path);
@@ -611,7 +608,7 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
     buf_puts(b, "\n}\n");
 }
 
-/* PATH as it is for n = 1, else with "-n" before its ending: for a name that is taken. */
+/* Writes PATH for n = 1, else PATH with "-n" before its ending. False: too long. */
 static bool numbered(const char *path, int n, char out[PATH_MAX])
 {
     const char *ending = path_ending(path);
@@ -622,7 +619,7 @@ static bool numbered(const char *path, int n, char out[PATH_MAX])
     return used > 0 && used < PATH_MAX;
 }
 
-/* A window with many stacks has a trailer of megabytes, which no other may need. */
+/* A window with many stacks has a trailer of megabytes; others need little. */
 static void release_scratch(void)
 {
     if (head.cap > SCRATCH_KEPT)
@@ -631,7 +628,7 @@ static void release_scratch(void)
         buf_free(&trailer);
 }
 
-/* What follows belongs to the newer half of the file, whose rows are named anew. */
+/* Begins the newer half of a held window's file; its rows are named again. */
 static void begin_half(struct window *w)
 {
     w->half.bytes = w->sink->body_size;
@@ -640,8 +637,8 @@ static void begin_half(struct window *w)
     lanes_rename(w->gpu.lanes);
 }
 
-/* Makes room in a held window's file by dropping its older half. The table counted what is dropped,
- * so the trace has none. 0 or errno. */
+/* Makes room in a held window's file by dropping its older half. Drops the table too, which counts
+ * what is dropped. 0 or errno. */
 static int make_body_room(struct window *w, uint64_t most)
 {
     if (!w->held || w->sink->bytes_written + w->body.len <= most)
@@ -683,7 +680,7 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     if (error)
         return error;
     if (w->end != UINT64_MAX)
-        buf_free(&w->body); /* it may wait for a kernel, and little more comes */
+        buf_free(&w->body); /* a closed window may wait for a kernel; little more comes */
     else
         buf_reset(&w->body);
     w->flushed = w->events;
@@ -694,7 +691,7 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     return 0;
 }
 
-/* The name under which the n-th try makes the file. */
+/* The name of the .part file at try n. */
 static bool part_name(struct window *w, const char *path, int n)
 {
     char free_path[PATH_MAX];
@@ -704,8 +701,8 @@ static bool part_name(struct window *w, const char *path, int n)
            path_part_name(free_path, getpid(), w->first_step, w->part_path, sizeof w->part_path);
 }
 
-/* Makes the file under the name with which it grows. In a container a killed run may have left one
- * with the same pid; a continuous recording has several in one step. */
+/* Makes the .part file. Its name may be taken: in a container by a killed run with the same pid, in
+ * a continuous recording by an earlier file of the same step. */
 static int make_file(struct window *w, const struct window_shared *shared)
 {
     char path[PATH_MAX];
@@ -728,8 +725,8 @@ int window_flush(struct window *w, const struct window_shared *shared)
     return w->sink ? flush_as(w, shared, w->part_path) : make_file(w, shared);
 }
 
-/* Whether the trace can have this name. A file that this run wrote is never replaced: at exit the
- * cut window may have the batch of the one before it; nor is what is no regular file. */
+/* True when the trace may have this name. A file of this run is never replaced: at exit the partial
+ * window may have the batch of the one before. Nor is anything but a regular file. */
 static bool may_have(const struct writer_options *options, const char *path)
 {
     struct stat st;
@@ -750,14 +747,14 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
             return ENAMETOOLONG;
         if (!may_have(shared->options, path))
             continue;
-        error = flush_as(
-            w, shared, path); /* the trailer: it holds the name and the bytes that the file took */
+        error = flush_as(w, shared,
+                         path); /* again: the trailer holds the final name and the bytes written */
         if (error)
             return error;
         error = w->sink->finish(w->sink, path, shared->options->overwrite);
         if (error != EEXIST)
             return error;
-        error = 0; /* taken meanwhile */
+        error = 0; /* the name was taken meanwhile */
     }
     return error ? error : EEXIST;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A window's memory peaks and failed allocations. */
+/* Memory peaks and failed allocations of a window. */
 #include "writer/window/window_memory.h"
 
 #include "writer/sums/sums.h"
@@ -27,7 +27,7 @@ void window_memory_settle(struct window *w, const struct window_shared *shared, 
     memory_owners_settle(w->memory, ticks, put_failed, &s);
 }
 
-/* A counter of its own for what the caching allocator holds, where that changes. */
+/* Writes a sample of the memory that the caching allocator holds, when that changed. */
 static void put_reserved(struct window *w, const struct window_shared *shared,
                          const struct record_owner *owner, const struct record *r)
 {
@@ -45,8 +45,7 @@ static void put_reserved(struct window *w, const struct window_shared *shared,
 void window_memory_take(struct window *w, const struct window_shared *shared,
                         const struct record_owner *owner, const struct record *r)
 {
-    if (memory_owners_full(
-            w->memory)) /* in the order in which they came, then, but for the newest */
+    if (memory_owners_full(w->memory)) /* the newest record may be older than what this settles */
         window_memory_settle(w, shared, UINT64_MAX);
     if (!memory_owners_take(&w->memory, r, owner->tid))
         w->lost.n[LOSS_NO_MEMORY]++;
@@ -70,7 +69,7 @@ void window_memory_account(const struct window *w, struct buf *b)
     for (uint32_t i = 0; i < w->gpu.memory.n_totals; i++) {
         const struct gpu_memory_total *total = &w->gpu.memory.totals[i];
         if (total->peak == 0)
-            continue; /* it only lets go of what an earlier window took */
+            continue; /* it only frees memory of an earlier window */
         buf_puts(b, before);
         json_gpu_memory_peak(b, total->device, total->kind, total->peak,
                              clock_wall_ns(total->peak_at) - w->base_ns);
