@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernel did the work of a counted span. */
+/* Which kernel did the work of a span with a FLOP count. */
 #include "writer/join/attribution.h"
 
 #include <stdlib.h>
 
-#define WAYS 8u /* places among which a span has its own */
+#define WAYS 8u /* places that a span may take */
 
 struct waiting {
     struct call call;
     struct gpu_record r;
-    bool ended; /* so had the span, when it came or a batch ago */
+    bool ended; /* the span had ended when the kernel came, or a batch ago */
 };
 
-static struct share *shares; /* sets of WAYS; made at the first one */
+static struct share *shares; /* sets of WAYS; NULL: none yet */
 static struct waiting *waiting;
 static size_t n_waiting;
 
-/* The places that a span may have. Ids of one thread are numbered through and programs are regular:
- * multiplied by the golden ratio they are spread evenly, whatever lies between them (Knuth, The Art
- * of Computer Programming, 6.4). */
+/* The places that a span may take. Ids of one thread are consecutive, and programs are regular:
+ * multiplied by the golden ratio, they spread evenly (Knuth, The Art of Computer Programming,
+ * 6.4). */
 static struct share *places_of(uint64_t span)
 {
     if (!shares)
@@ -46,7 +46,7 @@ const struct share *attribution_place(uint64_t span)
     return s;
 }
 
-/* Takes the place of the one that has not launched for longest. */
+/* Replaces the span of the set that has not launched for longest. */
 static struct share *make_share(const struct note *n)
 {
     struct share *s = places_of(n->id), *oldest = s;
@@ -89,7 +89,7 @@ uint64_t attribution_launch(struct timeline *t, uint64_t span)
     return id;
 }
 
-/* As long as the span is open it may launch more. */
+/* An open span may launch more. */
 static bool span_ended(const struct call *c)
 {
     struct note open;
@@ -115,7 +115,7 @@ size_t attribution_waiting(void)
     return n_waiting;
 }
 
-/* Not before the batch behind the span's end, which has what it launched last. */
+/* Waits for the batch after the span's end, which has its last launches. */
 static bool waits_on(struct waiting *w, bool old)
 {
     bool ended = w->ended;

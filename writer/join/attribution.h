@@ -1,48 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernel did the work of a counted span. A kernel gets the span's FLOPs on its row when it is
- * the only one that the span launched; of several, none does, so that no work shows twice. To know
- * that, kernels of counted spans wait until the records behind theirs have come. Bounded; cprof
- * thread. */
+/* Which kernel did the work of a span with a FLOP count. A kernel shows the span's FLOPs when it is
+ * the only one that the span launched. Of several kernels none shows them, so that no work shows
+ * twice. Kernels therefore wait until the records after theirs have come. Bounded; cprof thread. */
 #ifndef WRITER_JOIN_ATTRIBUTION_H
 #define WRITER_JOIN_ATTRIBUTION_H
 
 #include "writer/join/correlation.h"
 #include "writer/join/timeline.h"
 
-/* counted spans that are remembered; a later one takes the place of one that has not launched for
- * long */
+/* counted spans that are remembered; a new one replaces one that has not launched for long */
 #define ATTRIBUTION_MOST 65536u
-#define ATTRIBUTION_WAIT 32768u /* kernels that wait: two flushes of 60,000 a second */
+#define ATTRIBUTION_WAIT 32768u /* kernels that wait: two flushes at 60,000 kernels a second */
 
 struct share {
     uint64_t span; /* id */
-    /* id of the counted span that this is a part of, or its own: what totals are made of */
+    /* id of the outermost counted span around it, or its own: totals count that one */
     uint64_t outermost;
     uint64_t flops, bytes;
-    uint64_t used;     /* number of the last launch or of one inside, of all */
+    uint64_t used;     /* number of the last launch in it, counted over all spans */
     uint32_t where;    /* EXTRA_DTYPE */
-    uint16_t launches; /* of kernels */
-    bool placed;       /* its first kernel has told its device */
+    uint16_t launches; /* kernels launched */
+    bool placed;       /* totals have counted it, on the device of its first kernel */
 };
 
-/* Something inside the span launches a kernel. Returns the id of the innermost span around it with
- * a count; 0: none. */
+/* A kernel is launched inside the span. Returns the id of the innermost counted span around the
+ * launch; 0: none. */
 uint64_t attribution_launch(struct timeline *t, uint64_t span);
 
-/* What is known of a counted span; NULL: nothing any more. */
+/* The entry of a counted span; NULL: replaced. */
 struct share *attribution_find(uint64_t span);
 
-/* What totals count of it, the first time that this is asked; NULL after that. */
+/* The entry that totals count for this span, at the first call only; NULL afterwards. */
 const struct share *attribution_place(uint64_t span);
 
-/* Lets a kernel wait. False: too many do, or there is nothing to wait for. */
+/* Lets a kernel wait. False: too many wait, or its FLOPs are not its own already. */
 bool attribution_wait(const struct call *c, const struct gpu_record *r);
 
-/* Kernels that wait. */
+/* How many kernels wait. */
 size_t attribution_waiting(void);
 
-/* Takes the first n that wait, or those of one window (window != 0), and gives each to put() with
- * the FLOPs that are its own; 0: not known. */
+/* Removes waiting kernels, of the first n or of one window (window != 0), and gives each to put()
+ * with its own FLOPs; 0: unknown. */
 void attribution_settle(size_t n, uint64_t window,
                         void (*put)(struct call *c, const struct gpu_record *r, uint64_t flops,
                                     void *),

@@ -6,8 +6,8 @@
 
 #define FIRST_CALLS (1u << 12)
 #define MOST_CALLS  (1u << 20) /* 80 MB */
-#define KEPT_IDS    (1u << 18) /* for so many ids a call is remembered: 20 MB */
-#define MOST_HELD   (1u << 20) /* 160 MB, while calls wait for rings that are not drained yet */
+#define KEPT_IDS    (1u << 18) /* a call is remembered for so many ids: 20 MB */
+#define MOST_HELD   (1u << 20) /* 160 MB, while calls wait for rings that are not drained */
 #define HELD_BLOCK  64u
 
 static struct call *table;
@@ -15,7 +15,7 @@ static uint64_t n_calls;
 static struct held *spare;
 static uint64_t held;
 static uint64_t newest; /* id */
-static bool paused;     /* since then */
+static bool paused;     /* correlation_pause() was called after `newest` */
 static uint64_t given_up;
 
 uint64_t correlation_extend(uint32_t correlation)
@@ -25,7 +25,7 @@ uint64_t correlation_extend(uint32_t correlation)
     if (paused)
         id += (uint64_t)(id <= newest && newest) << 32;
     else if (ahead > (int64_t)1 << 31 && id >> 32)
-        id -= (uint64_t)1 << 32; /* an old one, from before the ids wrapped */
+        id -= (uint64_t)1 << 32; /* an older one, from before the ids wrapped */
     else if (ahead < -((int64_t)1 << 31))
         id += (uint64_t)1 << 32;
     paused = false;
@@ -39,16 +39,15 @@ void correlation_pause(void)
     paused = true;
 }
 
-/* Nothing more is expected of it, so a newer one may have its place; but not too soon: a driver
- * call that was part of it may lie in a buffer still to come, and would stand for itself if it were
- * forgotten. */
+/* A new call may replace it, because it expects nothing more. It is kept for KEPT_IDS ids: a driver
+ * call that is part of it may still come, and would get a row of its own. */
 static bool replaceable(const struct call *c)
 {
     return c->state == CALL_FREE ||
            (c->state >= CALL_WRITTEN && c->done && newest - c->correlation >= KEPT_IDS);
 }
 
-/* Something may still come, but need not: an empty copy makes no record, a captured launch no
+/* Work of this call may or may not come: an empty copy makes no record, a captured launch no
  * kernel. */
 static bool in_doubt(const struct call *c)
 {
@@ -56,8 +55,8 @@ static bool in_doubt(const struct call *c)
            (c->done || c->effect != EFFECT_KERNEL || c->state != CALL_WRITTEN);
 }
 
-/* A million calls later: what CUPTI dropped, or a call that it never told of, must not keep its
- * place as long as a window is open. Returns whether it goes. */
+/* Replaces a call a million ids later. CUPTI dropped its work, or never reported the call. False:
+ * too early. */
 static bool give_up_call(struct call *c)
 {
     if (newest - c->correlation < MOST_CALLS)
@@ -141,7 +140,7 @@ bool correlation_hold(struct call *c, const struct gpu_record *r)
     h->next = last ? last->next : h;
     if (last)
         last->next = h;
-    c->held = h; /* a launched graph may have 100,000 nodes: no walking to the end */
+    c->held = h; /* appended at the end: a launched graph may have 100,000 nodes */
     held++;
     return true;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recordings of CUDA events, for the waits that name them. Per event the last recordings are
- * kept, because a wait may be delivered after many later ones; where CUPTI names each recording
- * (12.8 and newer), they are also found by that name. */
+/* Recordings of CUDA events, for the waits that name them. The last recordings of each event are
+ * kept, because a wait may arrive after many later ones. From CUPTI 12.8 on, each recording has a
+ * name of its own and is found by that. */
 #include "writer/join/events.h"
 
 #include <stdlib.h>
 
-#define EVENTS (1u << 14) /* event ids at a time; the newest win */
+#define EVENTS (1u << 14) /* events at a time; the newest stay */
 #define KEPT   32u        /* recordings of each */
-#define NAMED  (1u << 16) /* recordings by their names; the newest win */
+#define NAMED  (1u << 16) /* recordings by name; the newest stay */
 #define PROBES 8u
 
 struct recording {
@@ -19,16 +19,16 @@ struct recording {
 
 struct event {
     uint32_t event, context;
-    uint32_t next; /* recording to overwrite */
+    uint32_t next; /* index of the recording to overwrite */
     struct recording last[KEPT];
 };
 
 static struct event *table;
 static struct recording *named;
-static uint64_t newest, before_pause; /* correlations of recordings */
+static uint64_t newest, before_pause; /* correlation ids of recordings */
 
-/* The entry of an event; when it is new and `make`, the place of a free or the least recently
- * recorded one near by. */
+/* The entry of an event. `make`: a new event replaces a free or the least recently recorded entry
+ * nearby. */
 static struct event *entry(uint32_t event, uint32_t context, bool make)
 {
     if (!table && !(make && (table = calloc(EVENTS, sizeof *table))))

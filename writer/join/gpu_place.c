@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row and process of a device record in the file. */
+/* Row and process of a device record in the trace. */
 #include "writer/join/gpu_place.h"
 
 #include <stdio.h>
 
 #define NAME_ROOM 96u
 
-/* What the rows of a device are headed with: Perfetto does not show labels. */
+/* The process name over a device's rows; Perfetto does not show process_labels. */
 static const char *process_of(const struct window_shared *shared, enum lane_kind kind,
                               uint32_t device, char room[NAME_ROOM])
 {

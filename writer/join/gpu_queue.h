@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU records that wait, in the order in which they came. cprof thread. */
+/* A queue of GPU records in the order of arrival. cprof thread. */
 #ifndef WRITER_JOIN_GPU_QUEUE_H
 #define WRITER_JOIN_GPU_QUEUE_H
 

@@ -22,15 +22,16 @@
 #include "writer/join/window_end.h"
 #include "writer/join/work_rows.h"
 
-static struct queue unknown; /* calls of a time that their thread's ring has not been drained to */
-/* driver calls that may be part of a runtime call; the first `drivers_old` were seen a batch ago */
+static struct queue unknown; /* calls whose thread's ring is not drained up to their time */
+/* driver calls that may be part of a runtime call; the first `drivers_old` came before this
+ * batch */
 static struct queue drivers;
 static size_t drivers_old, shares_old;
-static struct queue memories; /* what was allocated and released since all of before was added up */
-static bool forgets;      /* a window was finished since what nobody waits for was last forgotten */
-static uint64_t last_end; /* of the finished windows */
+static struct queue memories; /* allocations and releases that are not added up yet */
+static bool forgets;          /* a window was finished since forget_unseen() last ran */
+static uint64_t last_end;     /* the latest end of a finished window */
 static uint64_t late, hooks_waiting;
-static const struct window *settled; /* the one whose last rows are being written; NULL: none is */
+static const struct window *settled; /* the window that is being finished; NULL: none */
 
 #define MOST_MEMORIES 20000u
 
@@ -42,7 +43,7 @@ static void touched(struct window *w)
 
 /* ---- what runs on the device ----------------------------------------------------------------- */
 
-/* One of a graph's nodes is not all of them. */
+/* A node is only a part of its graph's work. */
 static void caused(struct window *w, struct call *c)
 {
     if (c->effect == EFFECT_KERNEL && !c->done)
@@ -51,7 +52,7 @@ static void caused(struct window *w, struct call *c)
     c->brought = true;
 }
 
-/* Whether more will or may come of a call. */
+/* True when a call causes no work on the device. */
 static bool expects_nothing(const struct call *c)
 {
     return c->effect == EFFECT_NONE;
@@ -63,16 +64,16 @@ static void name_thread(const struct join_windows *in, struct window *w, struct 
         window_name_thread(w, in->shared, t->tid, t->log ? &t->log->named : &t->named);
 }
 
-/* CUPTI tells of each cudaEventQuery and cudaStreamQuery that found all done as if it had been
- * waited for ("event query and stream query records via CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
- * cupti_activity.h). These calls are not shown (cupti/calls.def), so nothing is lost. */
+/* CUPTI reports a cudaEventQuery or cudaStreamQuery that found all work done as a wait ("event
+ * query and stream query records via CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", cupti_activity.h). These
+ * calls are not shown (cupti/calls.def), so nothing is lost. */
 static bool may_be_query(const struct gpu_record *r)
 {
     return r->kind == GPU_SYNC;
 }
 
-/* A kernel whose call is not to be had stands where it ran, an allocation on its thread. A module's
- * variables are allocated by no call. */
+/* Writes a record without its call: a kernel in its stream's row, an allocation in its thread's.
+ * Not counted for the variables of a module, which no call allocates. */
 static void write_orphan(const struct join_windows *in, struct window *w,
                          const struct gpu_record *r)
 {
@@ -88,7 +89,7 @@ static void write_orphan(const struct join_windows *in, struct window *w,
     work_rows_put(in, w, &nobody, r);
 }
 
-/* Into the window of its time. */
+/* Writes it into the window of its time. */
 static void take_orphan(const struct join_windows *in, const struct gpu_record *r)
 {
     struct window *w = in->at(r->start);
@@ -98,16 +99,16 @@ static void take_orphan(const struct join_windows *in, const struct gpu_record *
         late += finished_missed(r->start);
 }
 
-/* "Incorrect correlation IDs for cudaGraphLaunch API calls and their associated kernel launches in
- * profiling sessions after the first session" (release notes of CUPTI 13.1 Update 1, which has it
- * mended): a node did not come of a call that launches no graph. */
+/* True for a graph node that was assigned to a call that launches no graph. "Incorrect correlation
+ * IDs for cudaGraphLaunch API calls and their associated kernel launches in profiling sessions
+ * after the first session" (release notes of CUPTI 13.1 Update 1, which fixed it). */
 static bool is_of_another(const struct call *c, const struct gpu_record *r)
 {
     return r->graph && r->kind <= GPU_FILL &&
            (c->effect == EFFECT_KERNEL || c->effect == EFFECT_COPY || c->effect == EFFECT_WAIT);
 }
 
-/* A record whose call is known, into the call's file. */
+/* Writes a record of a known call into the call's file. */
 static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
 {
     const struct join_windows *in = arg;
@@ -130,19 +131,19 @@ static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
     work_rows_put(in, w, c, r);
 }
 
-/* A kernel that waited for those behind it. */
+/* Writes a kernel that waited for the records after it. */
 static void put_share(struct call *c, const struct gpu_record *r, uint64_t flops, void *arg)
 {
     const struct join_windows *in = arg;
     struct window *w = in->numbered(c->window);
-    /* it knows whether its arrow has begun */
+    /* the current entry knows whether its arrow was begun */
     struct call *now = correlation_get(c->correlation, false);
     if (w && window_room(w, in->shared))
         work_row(in, w, now && now->window == c->window ? now : c, r, flops);
     in->relieve();
 }
 
-/* No room for a record, or no memory. */
+/* Counts a record for which there was no room or no memory. */
 static void lose(const struct join_windows *in, const struct gpu_record *r)
 {
     struct window *w = in->at(r->start);
@@ -156,8 +157,8 @@ static void hold(const struct join_windows *in, struct call *c, const struct gpu
         lose(in, r);
 }
 
-/* Something that a call caused: goes where the call went, or waits for it. CUPTI gives it no id
- * while it records no calls. */
+/* Takes a record that a call caused. It is written where the call is, or waits for the call. Its id
+ * is 0 when CUPTI records no calls. */
 static void take_caused(const struct join_windows *in, const struct gpu_record *r)
 {
     if (r->correlation == 0) {
@@ -193,16 +194,16 @@ static void take_overhead(const struct join_windows *in, const struct gpu_record
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* What is known of a call: where its row goes, and who made it. */
+/* What made a call, and the place of its row. */
 struct caller {
     struct timeline *thread;
-    struct note *hook; /* the hooked call that it is, or NULL */
-    /* it was made inside a hooked call of another name, whose record is still to come */
+    struct note *hook; /* the hooked call that this call is, or NULL */
+    /* made inside a hooked call of another name, whose record has not come */
     bool inside;
-    bool shown; /* its hooked call has its row, and was counted as one without CUPTI's record */
-    uint64_t innermost;  /* id of the span around it */
-    uint64_t external;   /* of what `External id` names */
-    uint64_t collective; /* id of the communication library's call around it, 0 = none */
+    bool shown;          /* its hooked call already has a row, written without CUPTI's record */
+    uint64_t innermost;  /* id of the innermost span around it */
+    uint64_t external;   /* the trace's `External id` */
+    uint64_t collective; /* id of the communication library's call around it; 0: none */
     uint32_t range;
     uint64_t start, end; /* ticks of its row */
 };
@@ -217,7 +218,7 @@ static bool is_call(const struct note *n)
     return n->category == CAT_CUDA_RUNTIME || n->category == CAT_CUDA_DRIVER;
 }
 
-/* Fits an unhooked call's row in between what stands on its thread's row already: CUPTI's clock may
+/* Fits the row of an unhooked call between the rows that its thread already has: CUPTI's clock may
  * differ from ours by some 100 ns. */
 static void fit(struct caller *who, const struct moment *m, const struct note *around)
 {
@@ -232,10 +233,9 @@ static void fit(struct caller *who, const struct moment *m, const struct note *a
         who->end = who->start;
 }
 
-/* What a call's row says of the spans around it, of which n is the innermost. Libraries mark by
- * NVTX what they do, NCCL each of its calls: a transfer may be ranges further out. And what readers
- * look for behind `External id` is an operator, not a range or a call of a library inside of it;
- * where there is no operator, the innermost range. */
+/* Finds the spans around a call; n is the innermost. `External id` names an operator, because
+ * readers expect one; without an operator, the innermost range, then the library call. The
+ * communication library's call may be several ranges out: NCCL marks each of its calls by NVTX. */
 static void find_spans(struct caller *who, struct note *n)
 {
     struct note above;
@@ -254,9 +254,8 @@ static void find_spans(struct caller *who, struct note *n)
         who->external = range ? range : library;
 }
 
-/* Whether a span above this one is neither known nor open: most likely it has ended while CUPTI was
- * flushed, which takes milliseconds, and is in the ring. What somebody has asked for the ranges of
- * before is not looked at again. */
+/* True when a span above this one is neither known nor open. It has probably ended during CUPTI's
+ * flush, which takes milliseconds, and is in the ring. Stops at a note whose ranges are known. */
 static bool lacks_parent(struct timeline *t, struct note *n)
 {
     struct note above[2];
@@ -268,16 +267,16 @@ static bool lacks_parent(struct timeline *t, struct note *n)
     return false;
 }
 
-/* Whether the record's row is to be written now because its window is being finished. One of
- * another window, which is open, can wait. */
+/* True when the record must be written now, because its window is being finished. Records of other
+ * open windows can wait. */
 static bool is_last_chance(const struct join_windows *in, const struct gpu_record *r)
 {
     const struct window *w = settled ? in->at(r->start) : NULL;
     return settled && (!w || w == settled);
 }
 
-/* Nor can what a call of that window caused wait for long, though it began behind its end: it
- * stands in the call's file. */
+/* The same for a record that began after the window's end, if a call of the window caused it: it
+ * belongs into the call's file. */
 static bool is_last_of_caused(const struct gpu_record *r, void *in)
 {
     if (is_last_chance(in, r))
@@ -288,16 +287,16 @@ static bool is_last_of_caused(const struct gpu_record *r, void *in)
     return c && c->state == CALL_WRITTEN && c->window == settled->serial;
 }
 
-/* Not for ever: what the ring had no room for, or what began before the window, does not come. Nor
- * beyond the end of its window, whose rings were drained just now: without its row the call, and
- * what it caused, would be lost. */
+/* True when a missing parent may still come. It will not after a second (the ring was full, or the
+ * parent began before the window), nor at the window's end, after its rings were drained. */
 static bool may_come(const struct join_windows *in, struct timeline *t, const struct gpu_record *r)
 {
     return !timeline_is_drained(t) && !is_last_chance(in, r) &&
            (double)(int64_t)(clock_ticks() - r->end) < clock_ticks_per_second();
 }
 
-/* False: not yet, because the thread's ring may still hold the hooked call or the operator. */
+/* Finds what made a call. False: not yet, the thread's ring may still hold the hooked call or the
+ * operator. */
 static bool find_caller(const struct join_windows *in, const struct gpu_record *r,
                         struct caller *who)
 {
@@ -323,7 +322,7 @@ static bool find_caller(const struct join_windows *in, const struct gpu_record *
         who->shown = around && is_call(around) && !who->inside && same_name(around, r);
         fit(who, &m, around);
     }
-    if (around && is_call(around)) /* the operator is what made the hooked call */
+    if (around && is_call(around)) /* look for the operator above the hooked call */
         around = timeline_span(who->thread, around->parent, &above);
     if (around)
         find_spans(who, around);
@@ -335,13 +334,13 @@ static void release(const struct join_windows *in, struct call *c)
     correlation_release(c, put_caused, (void *)(uintptr_t)in);
 }
 
-/* A launch into a stream that is being captured makes a node, not a kernel. */
+/* A launch into a stream that is being captured makes a node instead of a kernel. */
 static bool captured(const struct caller *who)
 {
     return who->thread && timeline_made_node(who->thread, who->start, who->end);
 }
 
-/* The hooked call has its row now, whoever wrote it. */
+/* The hooked call has its row now. */
 static void hook_is_written(struct window *w, struct timeline *t, struct note *hook)
 {
     hook->state = NOTE_SPAN;
@@ -396,15 +395,13 @@ static void finish_call(const struct join_windows *in, struct call *c, const str
     release(in, c);
 }
 
-/* A driver call without a hook of its own: when a runtime call with the same id comes it is part of
- * that and has no row. */
+/* A driver call without a hook: it gets no row when a runtime call with the same id comes. */
 static bool may_be_part(const struct gpu_record *r, const struct caller *who)
 {
     return (r->flags & GPU_DRIVER) && !who->hook;
 }
 
-/* Of several driver calls inside one that CUPTI did not see begin, the row is the one's that caused
- * something. */
+/* Of several driver calls with one id, the row goes to the one that caused work. */
 static void prefer_effect(const struct gpu_record *r)
 {
     size_t i = drivers.n;
@@ -422,7 +419,7 @@ static void take_call(const struct join_windows *in, const struct gpu_record *r)
         return;
     }
     if (c->state >= CALL_WRITTEN)
-        return; /* one row per id */
+        return; /* one row per correlation id */
     if (c->state == CALL_DRIVER && (r->flags & GPU_DRIVER)) {
         prefer_effect(r);
         return;
@@ -442,8 +439,8 @@ static void take_call(const struct join_windows *in, const struct gpu_record *r)
     finish_call(in, c, r, &who);
 }
 
-/* Driver calls that no runtime call has claimed until now stand for themselves: the first n, and
- * those whose last chance it is. */
+/* Writes driver calls that no runtime call has claimed: the first n, and those whose window is
+ * being finished. */
 static void settle_drivers(const struct join_windows *in, size_t n)
 {
     size_t kept = 0;
@@ -466,7 +463,7 @@ static void settle_drivers(const struct join_windows *in, size_t n)
 
 static void retry_unknown(const struct join_windows *in)
 {
-    static struct queue again; /* the other one, so that neither is made anew each time */
+    static struct queue again; /* swapped with `unknown`, to reuse its memory */
     struct queue now = unknown;
     unknown = again;
     unknown.n = 0;
@@ -493,7 +490,7 @@ static int by_time(const void *a, const void *b)
 
 void join_memory(const struct join_windows *in, uint64_t until)
 {
-    struct queue now = memories; /* while it is gone through, more may come */
+    struct queue now = memories; /* more may come while this is walked */
     if (now.n == 0)
         return;
     memories = (struct queue){0};
@@ -542,7 +539,7 @@ void join_take(const struct join_windows *in, const struct gpu_record *r)
     }
 }
 
-/* A hooked call for which CUPTI has no record: its row has no correlation. */
+/* Writes a hooked call for which CUPTI has no record; its row has no correlation. */
 static void write_hook(const struct join_windows *in, struct window *w, struct timeline *t,
                        struct note *hook)
 {
@@ -646,9 +643,9 @@ static void put_orphan(struct call *c, const struct gpu_record *r, void *arg)
     write_orphan(s->in, s->w, r);
 }
 
-/* Whether it began before all calls of the window, right before calls were recorded: kernels are, a
- * moment longer (cupti/switch.h). Not said of a window that misses the record of a call that a hook
- * saw, because it may be that one's. */
+/* True when the work began before all calls of the window: CUPTI records kernels shortly before
+ * calls (cupti/switch.h). False when a hooked call of the window lacks its record, because the work
+ * may be of that call. */
 static bool before_calls(const struct window *w, const struct call *c)
 {
     return c->correlation < w->gpu.first_call && w->gpu.calls_waiting == 0;
@@ -667,13 +664,13 @@ static void settle_call(struct call *c, void *arg)
     const struct gpu_record *oldest = c->state == CALL_UNSEEN ? calls_oldest(c) : NULL;
     if (!oldest || s->in->at(oldest->start) != s->w)
         return;
-    if (before_calls(s->w, c)) { /* left out, as what calls outside of windows cause */
+    if (before_calls(s->w, c)) { /* not shown, like work of calls outside of windows */
         correlation_drop(c);
-        c->state = CALL_FREE; /* should its call come after all, it is late */
+        c->state = CALL_FREE; /* should its call come, it counts as late */
         return;
     }
     correlation_release(c, put_orphan, arg);
-    c->state = CALL_OUTSIDE; /* its call, should it still come, is left out: no row points to it */
+    c->state = CALL_OUTSIDE; /* should its call come, it gets no row */
     c->done = true;
 }
 
@@ -710,8 +707,7 @@ void join_settle(const struct join_windows *in, struct window *w)
     w->lost.n[LOSS_MEMORY_TABLE] += w->gpu.memory.refused;
 }
 
-/* Another window may have the markers of the same time: what is the window's is told by its time.
- * */
+/* Another window may have markers of the same time, so hooks are found by time. */
 static void forget_hooks(struct window *w)
 {
     for (struct timeline *t = timeline_first(); t; t = t->next) {
@@ -748,8 +744,8 @@ static void count_wanted(struct call *c, const struct gpu_record *r, void *n)
     *(uint64_t *)n += !may_be_query(r);
 }
 
-/* What ran before the last window ended, and whose call has not come: no window is left that could
- * want it. Of a window's time it came after its file. */
+/* Forgets work from before the last window's end whose call has not come. If it ran in a window, it
+ * counts as late. */
 static void forget_unseen(struct call *c, void *unused)
 {
     (void)unused;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makers of CUDA graph nodes. Two tables: nodes are put into the young one; when that is full,
- * the old one is thrown away and the young one is the old one from then on. A node that is asked
- * for moves to the young one, so that graphs that are launched stay known. */
+/* Makers of CUDA graph nodes. There are two tables. When the young table is full, the old one is
+ * freed and the young one becomes old. A node that is looked up moves to the young table, so graphs
+ * that are launched stay known. */
 #include "writer/join/nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define FIRST_NODES (1u << 10)
-#define MOST_NODES  (1u << 19) /* of a table */
-#define CAPTURING   1024u      /* spans that may be making nodes at a time */
+#define MOST_NODES  (1u << 19) /* per table */
+#define CAPTURING   1024u      /* spans remembered while they make nodes */
 #define EARLY       (1u << 14)
 
 struct node {
@@ -23,18 +23,18 @@ struct table {
 };
 
 static struct table young, old;
-/* the largest id that was thrown away: CUPTI numbers graphs one after the other */
+/* the largest id that was dropped; CUPTI numbers graphs in order */
 static uint64_t forgotten;
 static uint64_t refused;
-/* Nodes made from others that are not known: another thread captured these, and its ring is drained
- * after this one's. */
+/* Copies of unknown nodes: another thread captured the originals, and its ring is drained after
+ * this one's. */
 static struct {
     uint64_t node, original;
 } early[EARLY];
 static uint32_t n_early;
-static bool added; /* a node, since these were last looked at */
+static bool added; /* a node was added since the last look at `early` */
 
-/* ---- what nodes compute lives as long as somebody has it ---- */
+/* ---- captured work is counted by reference ---- */
 
 static void take_work(const struct captured *work)
 {
@@ -106,10 +106,11 @@ static struct node *put_node(uint64_t id, const struct node_maker *maker)
     return n;
 }
 
-/* What is not known yet stays: its ring may be the one that is drained next. */
+/* Resolves the copies whose original is known now. The others stay: their ring may be drained
+ * next. */
 static void settle_early(void)
 {
-    while (added && n_early) { /* again: one may be made from another */
+    while (added && n_early) { /* repeats, because a copy may have copies */
         uint32_t n = n_early;
         n_early = 0;
         added = false;
@@ -125,7 +126,7 @@ static void add_early(uint64_t node, uint64_t original)
 {
     if (n_early == EARLY)
         settle_early();
-    if (n_early == EARLY) { /* the older half was made from what nobody marked */
+    if (n_early == EARLY) { /* the originals of the older half were never marked */
         n_early /= 2;
         memcpy(early, early + n_early, n_early * sizeof *early);
     }
@@ -144,7 +145,7 @@ static const struct node_maker *find_maker(uint64_t node)
     return n ? &n->maker : NULL;
 }
 
-/* By then all rings have been drained to the launch. */
+/* All rings have been drained up to the launch by now. */
 const struct node_maker *nodes_find(uint64_t node)
 {
     settle_early();
@@ -158,7 +159,8 @@ void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker)
         add_early(node, original);
     if (node == 0 || !from || (from->span == 0 && !from->name && !from->work))
         return;
-    struct node_maker kept = *from; /* `from` may point into a table that grows, or goes */
+    /* a copy: `from` may point into a table that grows or is freed */
+    struct node_maker kept = *from;
     take_work(kept.work);
     take_work(kept.all);
     if (young.used >= MOST_NODES)
@@ -179,13 +181,13 @@ uint64_t nodes_refused(void)
 
 /* ---- what nodes compute ---------------------------------------------------------------------- */
 
-/* Spans that made nodes lately, by their ids. */
+/* Spans that made nodes lately, by id. */
 static struct {
     uint64_t span;
     struct captured *work;
 } capturing[CAPTURING];
 
-/* The span's work, made when it is new: *first. */
+/* The work of a span; *first: it is new. NULL: none, or no memory. */
 static struct captured *work_of(const struct record_counted *c, bool *first)
 {
     uint32_t at = (uint32_t)(c->span * 0x9e3779b97f4a7c15u >> 40) % CAPTURING;
@@ -208,7 +210,7 @@ void nodes_count(struct node_maker *maker, const struct record_node *about)
     if (!about->is_kernel)
         return;
     struct captured *all = work_of(&about->outer, &first);
-    take_work(all); /* the inner one may have its place */
+    take_work(all); /* the inner span may take its place */
     bool one = about->inner.span == about->outer.span;
     struct captured *work = one ? all : work_of(&about->inner, &unused);
     if (all && work) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who made the nodes of CUDA graphs, and what they compute: kept from the time of capture, long
- * before the graph is launched. cprof thread. */
+/* The makers of CUDA graph nodes, and what the nodes compute. Kept from capture on, long before the
+ * graph is launched. cprof thread. */
 #ifndef WRITER_JOIN_NODES_H
 #define WRITER_JOIN_NODES_H
 
@@ -11,34 +11,31 @@
 #include "writer/sums/sums.h"
 
 struct node_maker {
-    uint64_t span;     /* id; 0 = nothing was recorded then */
-    uint64_t transfer; /* id of the communication library's call around it; 0 = none */
+    uint64_t span;     /* id; 0: nothing was recorded then */
+    uint64_t transfer; /* id of the communication library's call around it; 0: none */
     const char *name;
     uint32_t name_len;
-    const struct captured *work; /* of the innermost counted span around it; NULL: none */
-    /* of the outermost, for the first of its kernels only: what totals count at each launch;
-     * else NULL */
+    const struct captured *work; /* of the innermost span around it with a FLOP count; NULL: none */
+    /* of the outermost, for its first kernel only; totals count it at each launch. Else NULL. */
     const struct captured *all;
 };
 
-/* Remembers the maker of a node; a node that is the copy of one known already gets that one's
- * maker. Of more than a million those that were not asked for, or made, for longest are
- * forgotten. */
+/* Remembers the maker of a node; a copy of a known node gets the maker of the original. Of more
+ * than a million nodes, those least recently made or looked up are forgotten. */
 void nodes_add(uint64_t node, uint64_t original, const struct node_maker *maker);
 
-/* Sets `work` and `all` of a node's maker by what stood around it. Nothing is set when there is no
- * memory. The next call but nodes_add() may make them void. */
+/* Sets `work` and `all` of a maker from the spans around the node; without memory, neither. They
+ * stay valid until the next call but nodes_add(). */
 void nodes_count(struct node_maker *maker, const struct record_node *about);
 
-/* FLOPs of a kernel that does all of its span's work; 0: it does not, or they are not known. maker
- * may be NULL. */
+/* FLOPs of a kernel that does all work of its span; 0: it does not, or unknown. maker may be
+ * NULL. */
 uint64_t nodes_flops(const struct node_maker *maker);
 
-/* Nodes that there was no memory for, and nodes asked for that had been forgotten, since last
- * asked. */
+/* Nodes without memory, and nodes looked up after they were forgotten, since the last call. */
 uint64_t nodes_refused(void);
 
-/* Who made a node, until the next call; NULL: unknown. */
+/* The maker of a node, valid until the next call; NULL: unknown. */
 const struct node_maker *nodes_find(uint64_t node);
 
 #endif

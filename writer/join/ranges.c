@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extents of the user's ranges on each stream. Ranges are numbered as they are met; the newest
- * MOST_RANGES are known. Extents hang on their range in a list: a range has as many as streams
- * were used inside, which is one or two. */
+/* Extents of the user's ranges on each stream. Ranges are numbered as they are met, and the newest
+ * MOST_RANGES are known. Each range has a list of extents, one or two: one per stream that it
+ * used. */
 #include "writer/join/ranges.h"
 
 #include <stdlib.h>
@@ -16,25 +16,25 @@
 struct extent {
     struct range_extent what;
     uint64_t window;
-    uint32_t next;  /* of its range; 0 = none */
+    uint32_t next;  /* index of the next extent of its range; 0: none */
     uint32_t range; /* number */
 };
 
 struct range {
     uint32_t number; /* 0: unused */
     uint32_t parent; /* number */
-    uint32_t chain;  /* number of the next with this hash */
+    uint32_t chain;  /* number of the next range with this hash */
     uint32_t extents;
     uint64_t id;
     const char *name;
     uint32_t name_len;
 };
 
-static struct range *ranges; /* by number, the newest in place of the oldest */
-static uint32_t *heads;      /* by hash of the id: number */
-static uint32_t last;        /* number */
+static struct range *ranges; /* by number; the newest replaces the oldest */
+static uint32_t *heads;      /* number, by hash of the id */
+static uint32_t last;        /* the last number given */
 static struct extent *extents;
-static uint32_t n_extents, room; /* [0] is not used */
+static uint32_t n_extents, room; /* extents[0] is not used */
 static uint64_t refused;
 
 static struct range *range_at(uint32_t number)
@@ -95,7 +95,7 @@ uint32_t ranges_of(struct timeline *t, struct note *note)
         return note->range;
     bool is_range = note->category == CAT_USER_ANNOTATION && note->name;
     uint32_t range = is_range ? find_range(note->id) : RANGE_NONE;
-    if (range != RANGE_NONE) /* as of most that are open: no note keeps their answer */
+    if (range != RANGE_NONE) /* usual for open spans: no note keeps their answer */
         return note->range = range;
     struct note open;
     struct note *parent = timeline_span(t, note->parent, &open);
@@ -159,7 +159,7 @@ void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void
     for (uint32_t at = 1; at <= n_extents; at++) {
         struct range *r = range_at(extents[at].range);
         if (r)
-            r->extents = 0; /* linked anew below */
+            r->extents = 0; /* linked again below */
     }
     for (uint32_t at = 1; at <= n_extents; at++) {
         if (extents[at].window == window) {

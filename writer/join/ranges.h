@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the ranges that users mark (record_function, markers) ran on the GPU: for each range and
- * each stream the time from the first to the last of the kernels launched inside, which becomes a
- * gpu_user_annotation row. cprof thread. */
+/* The user's ranges (record_function, markers) on the GPU. For each range and stream: the time from
+ * the first to the last kernel launched inside, written as a gpu_user_annotation row. cprof
+ * thread. */
 #ifndef WRITER_JOIN_RANGES_H
 #define WRITER_JOIN_RANGES_H
 
 #include "writer/join/timeline.h"
 
 #define RANGE_NONE    0u
-#define RANGE_UNKNOWN UINT32_MAX /* nobody asked yet */
+#define RANGE_UNKNOWN UINT32_MAX /* not looked up yet */
 
 /* One range on one stream. */
 struct range_extent {
@@ -19,18 +19,18 @@ struct range_extent {
     uint64_t start, end; /* ticks */
 };
 
-/* The innermost range at or above a span; the answer is kept in the note. */
+/* The innermost range at or above a span; kept in the note. */
 uint32_t ranges_of(struct timeline *t, struct note *note);
 
-/* A kernel, copy or fill of a launch made inside `range` (and so inside those around it), in the
- * file of this window. */
+/* Adds a kernel, copy or fill launched inside `range` to it and to the ranges around it. window:
+ * serial of the window whose file has it. */
 void ranges_extend(uint32_t range, uint64_t window, uint32_t device, uint32_t stream,
                    uint64_t start, uint64_t end);
 
-/* Calls each(), unless it is NULL, for what the window's launches did, and forgets it. */
+/* Removes the extents of the window and gives each to each(), unless that is NULL. */
 void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void *), void *arg);
 
-/* Extents for which there was no room, since last asked. */
+/* Extents without room, since the last call. */
 uint64_t ranges_refused(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits whose event has not come yet. */
+/* Waits that came before the recording of their event. */
 #include "writer/join/sync_waits.h"
 
 #include <string.h>
@@ -12,9 +12,9 @@
 
 static struct queue waits; /* the first `old` came before this batch */
 static size_t old;
-/* whose call or recording had not come a batch later: until a window ends, or as long as there is
- * room. Most are queries, whose call will never come: in the table of calls each would keep a place
- * from those that launch */
+/* Waits whose call or recording did not come within a batch; kept until a window ends, or while
+ * there is room. Most are queries, whose call never comes. They are not in the table of calls,
+ * where each would take the place of a launch. */
 static struct queue unsure;
 
 bool sync_waits_put(const struct gpu_record *r)
@@ -37,7 +37,7 @@ static bool is_ready(const struct gpu_record *r)
                                 events_find(r, correlation_extend(r->correlation), &unused));
 }
 
-/* The older half has waited long enough: those without a call were queries. */
+/* Drops the older half; what has no call by now was a query. */
 static void make_waits_room(void (*take)(const struct gpu_record *r, void *arg), void *arg)
 {
     size_t half = unsure.n / 2;
@@ -50,7 +50,7 @@ static void make_waits_room(void (*take)(const struct gpu_record *r, void *arg),
     unsure.n -= half;
 }
 
-/* The first n have waited for a batch. */
+/* Takes the first n, which have waited for a batch. */
 static void settle(size_t n, void (*take)(const struct gpu_record *r, void *arg), void *arg)
 {
     for (size_t i = 0; i < n; i++) {
@@ -78,7 +78,8 @@ void sync_waits_batch(void (*take)(const struct gpu_record *r, void *arg), void 
     settle(old, take, arg);
 }
 
-/* Of those that stay, returns how many are among the first n. */
+/* Takes those for which last() is true. Of those that stay, returns how many are among the first
+ * n. */
 static size_t take_last(struct queue *q, size_t n,
                         bool (*last)(const struct gpu_record *r, void *arg),
                         void (*take)(const struct gpu_record *r, void *arg), void *arg)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a thread did lately, for questions by time. */
+/* What a thread did lately, for lookups by time. */
 #include "writer/join/timeline.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define PLACE (sizeof(struct note) + sizeof(uint32_t))
 
 static struct timeline *first;
-static uint64_t generation; /* of looking for the logs of threads */
+static uint64_t generation; /* number of the pass, for looking for the logs of threads */
 static struct timeline *by_tid[HASH];
 
 static void *map(size_t bytes)
@@ -32,8 +32,8 @@ static void unmap_ring(struct timeline *t)
     space_give_back(t->room * PLACE);
 }
 
-/* False: no memory; the ring is as it was. `room` is made smaller where the address space is
- * limited. */
+/* Maps a ring of at most `room` notes: fewer where the address space is limited. False: no memory;
+ * the ring is as before. */
 static bool map_ring(struct timeline *t, uint32_t room)
 {
     uint64_t bytes = room * PLACE;
@@ -108,7 +108,7 @@ static void remember_time(struct timeline *t, uint64_t at)
     t->by_id[note_at(t, at)->id & (t->room - 1)] = (uint32_t)(at & (t->room - 1));
 }
 
-/* Not in a limited address space, where the rings of other threads need what is left. */
+/* Not in a limited address space: other threads' rings need what is left. */
 static bool grow_timeline(struct timeline *t)
 {
     struct timeline before = *t;
@@ -144,8 +144,8 @@ struct note *timeline_add(struct timeline *t, const struct record *r)
         .id = r->id,
         .parent = r->parent,
         .start = r->start,
-        /* spans are looked for by their ends, in order; what ended on another thread, earlier, is
-         * told of by the next range */
+        /* raised to the end before, because lookups search by end in order; a span that ended on
+         * another thread is reported late, by the next range */
         .end = r->end > last ? r->end : last,
         .range = RANGE_UNKNOWN,
         .stack = stacks_of(r),
@@ -165,23 +165,23 @@ void timeline_new_pass(void)
     generation++;
 }
 
-/* The log whose owner the thread is now; looked for once in a pass. */
+/* The log that the thread owns now, looked for once per pass. */
 static struct thread_log *log_of(struct timeline *t)
 {
     if (t->log && atomic_load_explicit(&t->log->tid, memory_order_relaxed) != t->tid)
-        t->log = NULL; /* it went to another thread */
+        t->log = NULL; /* the log went to another thread */
     bool look = !t->log && t->looked != generation + 1;
     t->looked = generation + 1;
     if (look)
         for (struct thread_log *log = thread_log_first(); log && !t->log; log = log->next)
             if (atomic_load_explicit(&log->tid, memory_order_relaxed) == t->tid &&
                 atomic_load_explicit(&log->state, memory_order_acquire) != THREAD_FREE)
-                t->log = log; /* one that has ended may not be emptied yet */
+                t->log = log; /* also one that has ended: it may not be empty yet */
     return t->log;
 }
 
-/* What tells an open span from others without a copy of it all, which takes longer and is made only
- * of the one that is wanted. */
+/* The fields by which an open span is recognized. A full copy takes longer and is made only of the
+ * span that matches. */
 struct glimpse {
     uint64_t id, start;
     uint8_t category;
@@ -226,7 +226,7 @@ static bool copy_where(struct timeline *t, const struct thread_log *log, uint32_
         if (!wanted(&seen, arg) || !open_copy_take(log, i - 1, &span))
             continue;
         seen = (struct glimpse){span.id, span.start, span.category};
-        if (!wanted(&seen, arg)) /* it is another one by now */
+        if (!wanted(&seen, arg)) /* replaced meanwhile */
             continue;
         note_open(&span, out);
         t->open_at = i - 1;
@@ -259,8 +259,8 @@ static bool is_call_begun_by(const struct glimpse *span, uint64_t ticks)
            (span->category == CAT_CUDA_RUNTIME || span->category == CAT_CUDA_DRIVER);
 }
 
-/* Most often the one around the last that was asked for: where hundreds are open, as of a program
- * that ends none, each launch asks for all. */
+/* Tries the span below the last answer first: a program that never ends its ranges has hundreds
+ * open, and each launch asks for all. */
 static bool span_open_at(struct timeline *t, uint64_t id, struct note *out)
 {
     const struct thread_log *log = log_of(t);
@@ -301,7 +301,8 @@ bool timeline_knows(const struct timeline *t, uint64_t ticks)
     struct thread_log *log = log_of(mutable);
     if (!log)
         return true;
-    /* A hook is open until its record is in the ring: look in this order. */
+    /* A hook's span stays open until its record is in the ring, so the order matters: first the
+     * span, then the ring. */
     struct note open;
     if (open_span_where(mutable, is_call_begun_by, ticks, &open))
         return false;
@@ -315,7 +316,7 @@ bool timeline_is_drained(struct timeline *t)
            ring_head(&log->ring) == atomic_load_explicit(&log->ring.tail, memory_order_relaxed);
 }
 
-/* Position of the first note that ends after `ticks`; t->ended when there is none. */
+/* Position of the first note that ends after `ticks`; t->ended: none. */
 static uint64_t first_ending_after(const struct timeline *t, uint64_t ticks)
 {
     uint64_t low = oldest(t), high = t->ended;
@@ -336,7 +337,7 @@ bool timeline_at(struct timeline *t, uint64_t ticks, struct moment *out)
                            .after = UINT64_MAX};
     if (at == t->ended) {
         bool open = open_span_where(t, began_by, ticks, &out->open);
-        out->lost = !timeline_is_drained(t); /* asked last: one inside may have ended meanwhile */
+        out->lost = !timeline_is_drained(t); /* read last: an inner span may have ended meanwhile */
         return open;
     }
     struct note *n = note_at(t, at);
@@ -371,7 +372,7 @@ void timeline_add_node(struct timeline *t, uint64_t ticks)
 bool timeline_made_node(const struct timeline *t, uint64_t start, uint64_t end)
 {
     uint64_t kept = t->nodes < TIMELINE_NODES ? t->nodes : TIMELINE_NODES;
-    uint64_t low = t->nodes - kept, high = t->nodes; /* the first at or after start */
+    uint64_t low = t->nodes - kept, high = t->nodes; /* searches the first at or after start */
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         if (t->node_times[middle % TIMELINE_NODES] >= start)
@@ -382,7 +383,7 @@ bool timeline_made_node(const struct timeline *t, uint64_t start, uint64_t end)
     return low < t->nodes && t->node_times[low % TIMELINE_NODES] <= end;
 }
 
-/* Every thread's log, before is_over(): one by one each would look at the logs of all. */
+/* Sets each timeline's log, for is_over(): one by one, each would search all logs. */
 static void find_logs(void)
 {
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
@@ -401,7 +402,7 @@ static bool is_over(const struct timeline *t)
            (!t->log || t->log->tid != t->tid || atomic_load(&t->log->state) == THREAD_FREE);
 }
 
-/* Gives the pages back. */
+/* Gives the ring's pages back to the kernel. */
 static void empty(struct timeline *t)
 {
     if (t->ended == 0 || t->calls_waiting)
@@ -410,7 +411,7 @@ static void empty(struct timeline *t)
     t->ended = 0;
 }
 
-/* Takes the one that *link leads to out of both lists. */
+/* Removes the timeline *link from both lists and frees it. */
 static void drop(struct timeline **link)
 {
     struct timeline *t = *link, **chain = &by_tid[t->tid % HASH];

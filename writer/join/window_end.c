@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the end of a window says of the GPU: the user's ranges on each stream, launches without
- * kernels, and graphs of which nothing came. */
+/* What the end of a window adds on the GPU side: ranges of the user on each stream, launches
+ * without kernels, silent graphs. */
 #include "writer/join/window_end.h"
 
 #include "writer/join/gpu_place.h"
@@ -22,15 +22,15 @@ static void put_annotation(const struct range_extent *e, void *arg)
     struct json_place at;
     if (!gpu_place(s->w, s->in->shared, LANE_ANNOTATION, e->device, e->stream, &time, &at))
         return;
-    char room[RANGE_NAME_ROOM]; /* no reader has steps on GPUs, whoever counts them */
+    char room[RANGE_NAME_ROOM]; /* no trace viewer expects steps in GPU rows */
     struct text name = json_range_name((struct text){e->name, e->name_len}, room);
     json_gpu_annotation(&s->w->body, name.at, name.len, &at, e->id);
     top_annotation(window_top(s->w, s->in->shared), e->name, e->name_len, &at);
     s->w->events++;
 }
 
-/* A kernel that CUPTI dropped or could not time is counted as that; only what has no other reason
- * is a launch without kernel. */
+/* A kernel that CUPTI dropped or could not time is counted as that. Only missing kernels without
+ * such a reason count as launches without a kernel. */
 static void count_missing(struct window *w, uint64_t missing)
 {
     const uint64_t *lost = w->lost.n;
@@ -40,8 +40,8 @@ static void count_missing(struct window *w, uint64_t missing)
         w->lost.n[LOSS_GPU_NO_KERNEL] += missing - known;
 }
 
-/* A graph of host functions brings nothing, so this is no loss. But one that was made before CUPTI
- * began brings nothing either. */
+/* A graph of host functions has no work on the GPU, so this is no loss. But CUPTI also reports
+ * nothing of a graph made before CUPTI began. */
 static void look_at_graphs(const struct window *w)
 {
     static bool said;

@@ -5,11 +5,11 @@
 
 #include "writer/join/join.h"
 
-/* Counts launches without a kernel; `missing` of them are known. Says once when nothing came of any
- * graph. */
+/* Counts `missing` launches without a kernel, unless other losses explain them. Warns once when no
+ * graph launch had any work. */
 void window_end_count(struct window *w, uint64_t missing);
 
-/* Writes a row for each range of the user and each stream on which its kernels ran. */
+/* Writes a row for each range of the user on each stream that it used. */
 void window_end_annotate(const struct join_windows *in, struct window *w);
 
 #endif

@@ -10,8 +10,8 @@
 #include "writer/join/attribution.h"
 #include "writer/sums/sums.h"
 
-/* The arrow from a call's row to what it caused. One that would lead back in time has no end in
- * Perfetto: it is left out. */
+/* Draws the arrow from a call to its work. Leaves out one that leads back in time: Perfetto gives
+ * it no end. */
 static void arrow(struct window *w, struct call *c, const struct json_place *to)
 {
     if (c->state != CALL_WRITTEN)
@@ -34,7 +34,8 @@ static void count_work(struct window *w, const struct gpu_record *r)
     ++*n;
 }
 
-/* Its time, and, of a library call, the device on which it runs. */
+/* Adds a kernel's time to the FLOP statistics, and the device to the span or the graph's work that
+ * it is of. */
 static void count_kernel(const struct join_windows *in, struct window *w, const struct call *c,
                          const struct gpu_record *r, const struct json_place *at,
                          const struct node_maker *maker)
