@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FLOPs of steps and windows. */
+/* FLOPs by step and window. */
 #include "writer/sums/flop_stats.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define GPUS          128u /* more than a process was seen to have */
-#define CPU           0u   /* GPUs come behind it */
+#define GPUS          128u /* more than any process was seen to have */
+#define CPU           0u   /* GPU n is device 1 + n */
 #define NOWHERE       UINT32_MAX
 #define UNKNOWN_NAMES 32u
-#define DIGITS        6 /* of rates and shares */
+#define DIGITS        6 /* significant digits of rates and shares */
 
 struct work {
     uint64_t flops[FLOP_CLASSES];
-    uint64_t again[FLOP_CLASSES]; /* of these, done again for the backward pass */
+    uint64_t again[FLOP_CLASSES]; /* the part of `flops` that is recomputed for the backward pass */
     uint64_t bytes;
-    int64_t busy_ns;    /* of kernels, or of operators that are not inside others; windows only */
-    int64_t counted_ns; /* of that, with a count */
-    bool any;           /* something was told of it */
+    int64_t busy_ns;    /* of kernels, or of outermost operators; windows only */
+    int64_t counted_ns; /* the part of busy_ns that has a count */
+    bool any;           /* anything was added */
 };
 
 struct step {
     int64_t start_ns, end_ns;
     struct work *on; /* by device; owned */
-    uint32_t n;      /* devices there; the others did nothing */
+    uint32_t n;      /* devices in `on`; the others did nothing */
 };
 
 struct flop_stats {
-    uint64_t window;                   /* number: no other has it */
-    struct step steps[FLOP_STEPS + 1]; /* the last one is being run */
-    unsigned n;                        /* that are over */
-    struct step whole;                 /* all that was told, whatever step it is of */
-    uint64_t late;                     /* counts of steps that were settled */
-    uint64_t unknown;                  /* spans whose shapes could not be told */
+    uint64_t window;                   /* number of the window, unique in the process */
+    struct step steps[FLOP_STEPS + 1]; /* the last one is still running */
+    unsigned n;                        /* steps that have ended */
+    struct step whole;                 /* the window as a whole */
+    uint64_t late;                     /* counts that came for settled steps */
+    uint64_t unknown;                  /* spans whose shapes were unknown */
     struct {
-        char name[64]; /* cut */
+        char name[64]; /* may be cut */
         uint64_t n;
-    } unknown_of[UNKNOWN_NAMES]; /* by operator, as they came; those beyond have no name */
-    uint64_t not_placed;         /* FLOPs of library calls whose kernel has not come */
+        /* by operator, in the order of arrival; later operators are only counted */
+    } unknown_of[UNKNOWN_NAMES];
+    uint64_t not_placed; /* FLOPs of library calls whose kernel has not come */
 };
 
 static const char *const class_names[FLOP_CLASSES] = {
@@ -118,7 +119,7 @@ void flop_stats_free(struct flop_stats *s)
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
-/* The step of that time, or the oldest one that is not settled. */
+/* The step at that time; the oldest unsettled one for earlier times. */
 static struct step *step_at(struct flop_stats *s, int64_t ns)
 {
     unsigned i = s->n;
@@ -133,8 +134,7 @@ static const struct work *done_in(const struct step *step, uint32_t device)
     return device < step->n && step->on[device].any ? &step->on[device] : NULL;
 }
 
-/* The same, to add to it; NULL: no memory. Most programs use few devices, so that there is no room
- * for all. */
+/* The same, to be added to. NULL: no memory. Grows by device, because most programs use few. */
 static struct work *work_in(struct step *step, uint32_t device)
 {
     if (device >= step->n) {
@@ -151,8 +151,8 @@ static struct work *work_in(struct step *step, uint32_t device)
 
 enum { OF_WINDOW, OF_STEP, PLACES };
 
-/* Where what the device did at that time is added up. NULL: the step is settled, or no memory:
- * counted. */
+/* The sums for a device and time. NULL in `at`: the step is settled, or no memory; counted in
+ * `late`. */
 static void places_of(struct flop_stats *s, int64_t ns, uint32_t device, struct work *at[PLACES])
 {
     struct step *step = step_at(s, ns);
@@ -192,7 +192,7 @@ static void add_time(struct flop_stats *s, uint32_t device, int64_t busy, int64_
     work->counted_ns += counted;
 }
 
-/* Index of the device that a count is for; NOWHERE: not known yet. */
+/* The device of a count; NOWHERE: not known yet. */
 static uint32_t device_of(uint64_t where)
 {
     uint32_t type = where >> 16 & 0x7f, index = where >> 24 & 0xff;
@@ -201,8 +201,8 @@ static uint32_t device_of(uint64_t where)
     return type == 1 && index < GPUS ? 1 + index : NOWHERE;
 }
 
-/* Puts an entry behind the others. Those directly inside one span are one entry: what ends around
- * one of them ends around all. */
+/* Appends an entry. Operators directly inside one span share an entry: what ends around one of them
+ * ends around all. */
 static void put_outermost(struct flop_stats *s, struct thread_log *log, const struct outermost *o)
 {
     struct outermost *list = log->outermost, *top = &list[log->n_outermost - 1];
@@ -211,17 +211,16 @@ static void put_outermost(struct flop_stats *s, struct thread_log *log, const st
         top->ran_ns += o->ran_ns;
         return;
     }
-    if (log->n_outermost ==
-        OUTERMOST) { /* so many spans around each other: the oldest are taken for ended */
+    if (log->n_outermost == OUTERMOST) { /* too many levels: the older half counts as ended */
         log->n_outermost = OUTERMOST / 2;
         memmove(list, list + OUTERMOST / 2, OUTERMOST / 2 * sizeof *list);
     }
     list[log->n_outermost++] = *o;
 }
 
-/* The time of operators that are inside no other. Those inside end first, so that their time is
- * taken back when the one around them comes, but for those of a later window, in whose file they
- * stand without it. */
+/* Adds the time of operators that are not inside another. Inner operators end first, so their time
+ * is taken back when the outer one ends. Not for an outer one of a later window: the inner ones
+ * stay in their own file. */
 static void add_operator(struct flop_stats *s, struct thread_log *log, const struct record *r,
                          int64_t start, int64_t ran)
 {
@@ -235,7 +234,7 @@ static void add_operator(struct flop_stats *s, struct thread_log *log, const str
     add_time(s, CPU, ran, 0);
 }
 
-/* A range that is no operator has ended: the operators inside it are now inside what is around
+/* A range that is no operator has ended: the operators inside it now belong to what is around
  * it. */
 static void end_range(struct flop_stats *s, struct thread_log *log, const struct record *r)
 {
@@ -251,7 +250,8 @@ static void end_range(struct flop_stats *s, struct thread_log *log, const struct
     }
 }
 
-/* A formula knows the operator's type, the library call inside it what it multiplies that in. */
+/* The type in which a product was computed. The operator's formula knows its tensor type, but only
+ * the library call inside knows TF32. */
 static uint64_t as_computed(const struct thread_log *log, const struct record *r, uint64_t where)
 {
     bool tf32 = log && (where & 0xffffu) == DTYPE_FLOAT && log->tf32_at > r->start;
@@ -274,8 +274,8 @@ static void count_unknown(struct flop_stats *s, struct text name)
     s->unknown_of[i].n++;
 }
 
-/* Whether a product inside the span was counted, or is unknown itself: then one that is unknown is
- * that one. */
+/* True when a product inside the span was counted or is unknown itself, so that an unknown one is
+ * not counted twice. */
 static bool is_told_inside(struct thread_log *log, const struct record *r, uint64_t where)
 {
     if (!log || !(where & WHERE_PRODUCT || r->category == CAT_LIBRARY))
@@ -311,7 +311,7 @@ void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct 
         if (!inside)
             count_unknown(s, record_name(r));
     } else if (where & WHERE_CAPTURED) {
-        ; /* it runs when its graph is launched */
+        ; /* counted when its graph is launched */
     } else if (device == NOWHERE) {
         s->not_placed += flops;
     } else {
@@ -358,7 +358,7 @@ static uint64_t sum(const struct work *work)
     return sum_of(work->flops);
 }
 
-/* Peak of the device in TFLOP/s; 0 = not known. The user's word goes before the table's. */
+/* Peak of the device in TFLOP/s; 0: unknown. The user's figure goes first. */
 static double peak(const struct writer_options *options, uint32_t device, enum flop_class class)
 {
     if (device == CPU)
@@ -372,11 +372,11 @@ static double peak(const struct writer_options *options, uint32_t device, enum f
     return own <= 0 && class == FLOP_TF32 ? peak(options, device, FLOP_FP32) : own;
 }
 
-/* Share of the time that work would have taken at the device's peak, in percent; negative: not
- * known. */
+/* Time that the work would take at the device's peak, in percent of the time it took; negative:
+ * unknown. */
 struct utilisation {
-    double model;    /* of what is done once; what is done again counts for nothing */
-    double hardware; /* of all that is done */
+    double model;    /* MFU: without recomputed work */
+    double hardware; /* HFU: all work */
 };
 
 static double share_of(double ideal_ns, int64_t ns)
@@ -410,7 +410,7 @@ static double rate(const struct work *work, int64_t ns)
     return ns > 0 ? (double)sum(work) / (double)ns / 1e3 : 0;
 }
 
-/* Beside a GPU, the operators of the CPU only launch. */
+/* Beside a GPU, operators of the CPU mostly launch. */
 static bool has_coverage(const struct flop_stats *s, uint32_t device)
 {
     if (device == CPU && s->whole.n > 1)
@@ -421,18 +421,18 @@ static bool has_coverage(const struct flop_stats *s, uint32_t device)
 static double coverage(const struct work *work)
 {
     double part = work->busy_ns > 0 ? 100 * (double)work->counted_ns / (double)work->busy_ns : 0;
-    return part < 100 ? part : 100; /* rounding of ends */
+    return part < 100 ? part : 100; /* rounded ends may exceed 100 % */
 }
 
-/* Whether the account tells of the device: a GPU that did anything, the CPU where its operators
- * stand for themselves. */
+/* True when the account lists the device: a GPU that did anything; the CPU when it has FLOPs or
+ * coverage. */
 static bool is_told(const struct flop_stats *s, uint32_t device)
 {
     return whole_of(s, device)->any &&
            (device != CPU || sum(whole_of(s, CPU)) > 0 || has_coverage(s, device));
 }
 
-/* Whether the device has rates: rows of zeros would only say that nobody counted. */
+/* Without counts there are no counters: rows of zeros would mislead. */
 static bool has_rates(const struct flop_stats *s, uint32_t device)
 {
     return sum(whole_of(s, device)) > 0;
@@ -448,7 +448,7 @@ static const char *name_of(uint32_t device, char room[16])
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Viewers call the row by both texts: "MFU CUDA:0 %". */
+/* Viewers join both texts to the row's name: "MFU CUDA:0 %". */
 static void put_sample(struct buf *b, const char *what, const char *unit, uint32_t device,
                        uint32_t pid, int64_t ns, double value)
 {
@@ -464,7 +464,7 @@ static void put_sample(struct buf *b, const char *what, const char *unit, uint32
         b->len = start;
 }
 
-/* A CPU is a thousand times slower than a GPU. */
+/* GFLOP/s for the CPU: it is a thousand times slower than a GPU. */
 static void put_rate(struct buf *b, uint32_t device, uint32_t pid, int64_t ns, double tflops)
 {
     if (device == CPU)
@@ -482,7 +482,8 @@ static void put_utilisation(struct buf *b, uint32_t device, uint32_t pid, int64_
         put_sample(b, "HFU", "%", device, pid, ns, used.hardware);
 }
 
-/* The step's numbers, at its start; ended: zeros at its end, behind which nothing is known. */
+/* Writes the step's counters at its start. ended: zeros at its end, because nothing is known after
+ * it. */
 static void put_step(const struct flop_stats *s, const struct step *step, int64_t end_ns,
                      bool ended, const struct writer_options *options, uint32_t pid, struct buf *b)
 {
@@ -574,7 +575,6 @@ static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
     buf_puts(b, "}, ");
 }
 
-/* By operator. */
 static void put_unknown(const struct flop_stats *s, struct buf *b)
 {
     if (!s->unknown)

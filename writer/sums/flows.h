@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrows from a forward operator to the backward node it made, joined by (torch's thread id,
- * autograd sequence number) as Kineto joins them: of the operators with one number, the one that
- * starts last made the node. cprof thread. */
+/* Arrows from a forward operator to the backward node that it made. They are joined by torch's
+ * thread id and autograd sequence number, as in Kineto: of the operators with one number, the last
+ * to start made the node. cprof thread. */
 #ifndef WRITER_SUMS_FLOWS_H
 #define WRITER_SUMS_FLOWS_H
 
 #include "writer/json/json.h"
 
-/* forward operators remembered: direct-mapped by sequence number, the newest win */
+/* forward operators remembered: direct-mapped by sequence number, the newest stay */
 #define FLOWS_SLOTS (1u << 16)
 
 struct flow_source {
-    uint64_t window; /* serial of the window whose file holds the operator; 0 = empty */
+    uint64_t window; /* serial of the window whose file has the operator; 0: empty */
     int64_t sequence;
     uint64_t thread;
     struct json_place at;
@@ -25,8 +25,8 @@ struct flows {
 void flows_forward(struct flows *f, uint64_t window, uint64_t torch_thread, int64_t sequence,
                    const struct json_place *at);
 
-/* Where the arrow to a backward operator starts; NULL: its forward operator is not in this window's
- * file. */
+/* Where the arrow to a backward operator starts; NULL: the forward operator is not in this
+ * window. */
 const struct json_place *flows_find(const struct flows *f, uint64_t window, uint64_t forward_thread,
                                     int64_t sequence);
 
@@ -38,13 +38,13 @@ struct flow_end {
     struct json_place at;
 };
 
-/* Writes the arrow to it, if there is one. */
+/* Draws the arrow to it, if its forward operator is known. */
 void flows_draw(const struct flows *f, uint64_t window, const struct flow_end *end,
                 struct buf *body);
 
-/* The engine runs a GPU's backward on a thread of its own, whose ring may be drained before the one
- * that has the forward operators. `waiting` holds such ends, one behind the other: those that start
- * before `ticks`, when everything recorded before has been taken, are drawn, the others stay. */
+/* Draws the arrows of `waiting`, an array of struct flow_end, that start before `ticks`; the others
+ * stay. All records before `ticks` must have been taken. They wait because autograd runs a GPU's
+ * backward pass on another thread, whose ring may be drained before the forward thread's. */
 void flows_settle(const struct flows *f, uint64_t window, struct buf *waiting, uint64_t ticks,
                   struct buf *body);
 

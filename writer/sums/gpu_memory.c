@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Driver memory that a window allocated: linear probing by address, freed slots closed by moving
- * back what follows, so that there are no tombstones. See writer/sums/gpu_memory.h. cprof
- * thread. */
+/* Driver memory that a window allocated. Linear probing by address; removal moves later slots back,
+ * so there are no tombstones. cprof thread. */
 #include "writer/sums/gpu_memory.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 
-/* slots of the first table; then doubled while more than half are used */
+/* slots of the first table; doubled while more than half are used */
 #define FIRST_CAPACITY 64u
 
 struct gpu_memory_slot {
-    uint64_t address; /* 0 = empty */
+    uint64_t address; /* 0: empty */
     uint64_t bytes;
     uint64_t since; /* ticks */
-    uint32_t total; /* index into totals */
+    uint32_t total; /* index into `totals` */
     uint32_t pad;
 };
 
-/* The total of a record's device and kind, made when it is new. NULL: there are too many. */
+/* The total of a record's device and kind, made when it is new. NULL: too many. */
 static struct gpu_memory_total *total_of(struct gpu_memory *m, const struct gpu_record *r)
 {
     uint32_t device = gpu_memory_device(r);
@@ -33,14 +32,14 @@ static struct gpu_memory_total *total_of(struct gpu_memory *m, const struct gpu_
     return total;
 }
 
-/* Where the search for an address begins. Allocations are aligned, so only the product's upper bits
- * are good. */
+/* Where the search for an address begins. Allocations are aligned, so the product's upper bits are
+ * used. */
 static uint32_t home_of(const struct gpu_memory *m, uint64_t address)
 {
     return (uint32_t)((address * 0x9e3779b97f4a7c15u) >> 32) & (m->capacity - 1);
 }
 
-/* The slot of an address, or the empty one where it belongs. */
+/* The slot of an address, or the empty slot for it. */
 static uint32_t find_slot(const struct gpu_memory *m, uint64_t address)
 {
     uint32_t i = home_of(m, address);
@@ -49,7 +48,7 @@ static uint32_t find_slot(const struct gpu_memory *m, uint64_t address)
     return i;
 }
 
-/* Makes room for one more. False: the limit is reached, or there is no memory. */
+/* Makes room for one more. False: the limit is reached, or no memory. */
 static bool grow_slots(struct gpu_memory *m)
 {
     if (m->live >= GPU_MEMORY_LIVE)
@@ -73,7 +72,7 @@ static bool grow_slots(struct gpu_memory *m)
     return true;
 }
 
-/* Empties slot i and moves back those behind it that would not be found any more. */
+/* Empties slot i and moves later slots back where searches would miss them. */
 static void take_out_slot(struct gpu_memory *m, uint32_t i)
 {
     uint32_t mask = m->capacity - 1;
@@ -95,7 +94,7 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
         uint32_t i = find_slot(m, r->memory.address);
         if (m->slots[i].address != 0) {
             if (r->start < m->slots[i].since) {
-                return; /* came late: what it allocated is gone by now */
+                return; /* this record came late: its allocation is freed by now */
             }
             m->totals[m->slots[i].total].bytes -= m->slots[i].bytes;
             take_out_slot(m, i);
@@ -118,8 +117,7 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
     }
 }
 
-/* The allocation may lie in the buffer of another thread, which comes later: then it is gone
- * already. */
+/* Remembers a release without its allocation, which may come later in another thread's buffer. */
 static void note_release(struct gpu_memory *m, const struct gpu_record *r,
                          const struct gpu_memory_total *total)
 {
@@ -148,7 +146,7 @@ uint64_t gpu_memory_note(struct gpu_memory *m, const struct gpu_record *r)
 {
     struct gpu_memory_total *total = total_of(m, r);
     if (r->memory.address == 0) {
-        return total ? total->bytes : 0; /* it failed */
+        return total ? total->bytes : 0; /* the allocation failed */
     }
     if (r->flags & GPU_RELEASE)
         released(m, r, total);

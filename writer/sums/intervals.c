@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorted lists of intervals in gap buffers, and lists inside intervals where events nest. See
- * writer/sums/intervals.h. cprof thread. */
+/* Sorted lists of intervals in gap buffers, with lists inside intervals where events nest. cprof
+ * thread. */
 #include "writer/sums/intervals.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_CAP 8u /* intervals of a list's first allocation; then doubled */
+#define FIRST_CAP 8u /* intervals of a list's first allocation; doubled when full */
 
-/* What a list inside an interval takes of the budget besides its intervals. */
+/* what an inner list costs of the budget, besides its intervals */
 #define LIST_COST 2u
 
 void intervals_init(struct intervals *v)
@@ -16,7 +16,6 @@ void intervals_init(struct intervals *v)
     *v = (struct intervals){.height = 1, .horizon = INT64_MIN};
 }
 
-/* The i-th interval in order. */
 static inline struct interval *item(const struct intervals *v, uint32_t i)
 {
     return &v->at[i < v->gap ? i : i + (v->cap - v->len)];
@@ -33,7 +32,7 @@ static void move_gap(struct intervals *v, uint32_t i)
     v->gap = i;
 }
 
-/* Frees a list and those inside it. The depth is at most INTERVALS_DEPTH. */
+/* Frees a list and its inner lists, at most INTERVALS_DEPTH deep. */
 static void free_list(struct intervals *v, uint64_t *used)
 {
     for (uint32_t i = 0; i < v->len; i++) {
@@ -79,7 +78,7 @@ static void forget_half(struct intervals *v, uint64_t *used)
     memmove(v->at, v->at + n, v->len * sizeof(*v->at));
 }
 
-/* Makes room for one interval more. False: no room. */
+/* Makes room for one more interval. False: no room. */
 static bool reserve(struct intervals *v, uint64_t *used, uint64_t budget)
 {
     if (v->len < v->cap)
@@ -101,7 +100,7 @@ static bool reserve(struct intervals *v, uint64_t *used, uint64_t budget)
     return true;
 }
 
-/* Puts an interval in before the i-th; there is room. */
+/* Inserts an interval before the i-th. There must be room. */
 static void insert(struct intervals *v, uint32_t i, struct interval in)
 {
     move_gap(v, i);
@@ -109,7 +108,7 @@ static void insert(struct intervals *v, uint32_t i, struct interval in)
     v->len++;
 }
 
-/* Takes out the intervals [i, j). */
+/* Removes the intervals [i, j). */
 static void take_out_intervals(struct intervals *v, uint32_t i, uint32_t j)
 {
     move_gap(v, j);
@@ -124,7 +123,7 @@ static uint32_t first_ending_after(const struct intervals *v, int64_t time)
         return v->len;
     uint32_t low = 0;
     uint32_t high = v->len - 1;
-    /* near the last one that went in, most often */
+    /* mostly near the last insertion */
     if (v->gap > 0 && v->at[v->gap - 1].end <= time) {
         low = v->gap;
         if (item(v, low)->end > time)
@@ -142,7 +141,7 @@ static uint32_t first_ending_after(const struct intervals *v, int64_t time)
     return low;
 }
 
-/* The first interval from the i-th on that starts at `time` or later. */
+/* The first interval, from the i-th on, that starts at `time` or later. */
 static uint32_t first_starting_at(const struct intervals *v, uint32_t i, int64_t time)
 {
     uint32_t low = i;
@@ -167,7 +166,7 @@ static enum interval_fit add_plain(struct intervals *v, int64_t start, int64_t e
     if (next && next->start < end)
         return INTERVAL_OVERLAPS;
     if (start == end) {
-        /* A moment takes no time; it only must not lie inside another event. */
+        /* An event without duration takes no time; it must only not lie inside another event. */
         return next && next->start < start ? INTERVAL_OVERLAPS : INTERVAL_ADDED;
     }
     struct interval *before = i > 0 ? item(v, i - 1) : NULL;
@@ -203,7 +202,7 @@ static struct intervals *new_list(uint32_t n, uint64_t *used, uint64_t budget)
     return list;
 }
 
-/* Levels of the lists inside the intervals [i, j). */
+/* Height of the highest list inside the intervals [i, j). */
 static uint32_t height_inside(const struct intervals *v, uint32_t i, uint32_t j)
 {
     uint32_t height = 0;
@@ -231,8 +230,7 @@ static enum interval_fit add_around(struct intervals *v, uint32_t i, uint32_t j,
     return INTERVAL_ADDED;
 }
 
-/* Says that the lists of a path, from the top to list number n, have the levels that the lowest has
- * by now. */
+/* Updates the heights of the lists on a path, from list n up to the top. */
 static void raise_heights(struct intervals *const *path, uint32_t n)
 {
     while (n > 0) {
@@ -243,13 +241,13 @@ static void raise_heights(struct intervals *const *path, uint32_t n)
     }
 }
 
-/* Adds to a list where events may nest: goes down to the innermost event that contains it. */
+/* Adds to a list with nesting: descends to the innermost event that contains it. */
 static enum interval_fit add_nested(struct intervals *v, int64_t start, int64_t end, uint64_t *used,
                                     uint64_t budget)
 {
     struct intervals *path[INTERVALS_DEPTH];
     if (start == end) {
-        return INTERVAL_ADDED; /* a moment nests in everything */
+        return INTERVAL_ADDED; /* an event without duration nests everywhere */
     }
     for (uint32_t depth = 0; depth < INTERVALS_DEPTH; depth++) {
         path[depth] = v;

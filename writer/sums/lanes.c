@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the GPU and of what does not fit on a thread's own row: numbers, names, order, and one
- * list of busy time per row. See writer/sums/lanes.h. cprof thread. */
+/* Rows of the GPU and of overlapping events: ids, names, order, and the busy time of each row.
+ * cprof thread. */
 #include "writer/sums/lanes.h"
 #include "writer/record/record.h"
 #include "writer/sums/intervals.h"
@@ -10,33 +10,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Thread ids of a GPU's rows: streams by their id; syncs from SYNC_TID and annotations from
- * ANNOTATION_TID on. Those that have no such number (stream 0, overlaps, odd ids) get numbers from
- * EXTRA_TID on, which no thread of Linux has (pid_max is at most 2^22). */
+/* Thread ids of a GPU's rows. Streams use their id, waits start at SYNC_TID, annotations at
+ * ANNOTATION_TID. Rows without such an id (stream 0, overlaps, odd ids) start at EXTRA_TID, which
+ * no Linux thread has: pid_max is at most 2^22. */
 #define SYNC_TID       1000000u
 #define ANNOTATION_TID 2000000u
 #define EXTRA_TID      1000000000u
 
-#define OVERHEAD_PID 4294967u /* above every pid, too */
+#define OVERHEAD_PID 4294967u /* above every Linux pid, too */
 
 /* Kineto's order of processes: CPU by pid, then GPUs, then overhead. */
 #define GPU_SORT      5000000
 #define OVERHEAD_SORT 0x100000A
 
-/* Places in the order of rows that each stream has; a stream's work, ranges and waits come one
- * after another. */
+/* Positions that each stream has in the order of rows: its work, then its ranges, then its
+ * waits. */
 #define STREAM_SORT     32
 #define ANNOTATION_SORT 15
 #define SYNC_SORT       23
 
 #define MOST_ROWS  (1u << 16)
-#define BUDGET     (1u << 20) /* intervals in memory, of all rows: 24 MiB */
+#define BUDGET     (1u << 20) /* intervals in memory, for all rows: 24 MiB */
 #define NAMED_PIDS 64u
 
 struct lane {
     struct intervals busy;
     uint32_t tid;
-    bool named; /* its M events are in the file */
+    bool named; /* its M events are written */
 };
 
 /* The rows of one stream or thread. */
@@ -44,18 +44,18 @@ struct group {
     uint8_t kind; /* enum lane_kind */
     bool nest;
     uint32_t owner, id;
-    uint32_t n;         /* lanes; the first is the plain one, the others are for overlaps */
+    uint32_t n;         /* lanes; the first is the plain row, the others are for overlaps */
     struct lane *lanes; /* owned */
 };
 
 struct lanes {
     struct group **table;           /* open addressing; owned, as are the groups */
     uint32_t capacity, n_groups;    /* capacity: 0 or a power of two, more than n_groups */
-    struct group *last[LANE_KINDS]; /* most events are of the same stream as those before */
+    struct group *last[LANE_KINDS]; /* most events have the same stream as the last */
     uint32_t n_rows;                /* lanes of all groups */
-    uint32_t next_tid;              /* the next from EXTRA_TID on */
-    uint64_t used;                  /* intervals in memory, see intervals.h */
-    uint32_t pids[NAMED_PIDS];      /* processes whose names are in the file */
+    uint32_t next_tid;              /* next id from EXTRA_TID on */
+    uint64_t used;                  /* intervals in memory (intervals.h) */
+    uint32_t pids[NAMED_PIDS];      /* processes whose names are written */
     uint32_t n_pids;
 };
 
@@ -67,7 +67,7 @@ struct lanes *lanes_make(void)
     return l;
 }
 
-/* Forgets all busy time; nothing that starts before what was remembered fits any more. */
+/* Forgets all busy time. Nothing fits any more that starts before it. */
 static void forget_all(struct lanes *l)
 {
     for (uint32_t i = 0; i < l->capacity; i++) {
@@ -99,7 +99,7 @@ void lanes_free(struct lanes *l)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* The slot of a group, or the empty one where it belongs. */
+/* The slot of a group, or the empty slot for it. */
 static uint32_t find_lane(const struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id)
 {
     uint64_t key = ((uint64_t)owner << 32 | id) + (uint64_t)kind * 0x2545f4914f6cdd1du;
@@ -111,7 +111,7 @@ static uint32_t find_lane(const struct lanes *l, enum lane_kind kind, uint32_t o
     }
 }
 
-/* Makes room for one group more. */
+/* Makes room for one more group. */
 static bool grow_lanes(struct lanes *l)
 {
     if (l->n_groups < l->capacity / 2)
@@ -155,7 +155,7 @@ static struct group *group_of(struct lanes *l, enum lane_kind kind, uint32_t own
     return g;
 }
 
-/* The number of a group's plain row; 0: it has none of its own. */
+/* The thread id of a group's plain row; 0: it needs one from EXTRA_TID on. */
 static uint32_t plain_tid(enum lane_kind kind, uint32_t id)
 {
     switch (kind) {
@@ -173,7 +173,7 @@ static uint32_t plain_tid(enum lane_kind kind, uint32_t id)
     return 0;
 }
 
-/* Adds a row to a group. NULL: it has enough, or no memory. */
+/* Adds a row to a group. NULL: too many rows, or no memory. */
 static struct lane *add_lane(struct lanes *l, struct group *g)
 {
     if (g->n == LANES_OVERLAPS || l->n_rows == MOST_ROWS)
@@ -193,7 +193,7 @@ static struct lane *add_lane(struct lanes *l, struct group *g)
     return lane;
 }
 
-/* Takes the time on one row. False: it does not fit there. */
+/* Reserves the time on a row. False: it overlaps. */
 static bool take_lane(struct lanes *l, const struct group *g, struct lane *lane, int64_t start,
                       int64_t end)
 {
@@ -203,7 +203,7 @@ static bool take_lane(struct lanes *l, const struct group *g, struct lane *lane,
         fit = intervals_add(&lane->busy, start, end, g->nest, &l->used, BUDGET);
     }
     if (fit == INTERVAL_NO_ROOM) {
-        /* no memory at all: only what starts later fits from now on */
+        /* no memory at all: from now on only later events fit */
         intervals_forget(&lane->busy, end, &l->used);
     }
     return fit != INTERVAL_OVERLAPS;
@@ -211,7 +211,7 @@ static bool take_lane(struct lanes *l, const struct group *g, struct lane *lane,
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* What the rows of a group are called; k-th of them. */
+/* The name of the k-th row of a group. */
 static void name_row(char *to, size_t room, const struct group *g, uint32_t k)
 {
     char overlap[24] = "";
@@ -243,8 +243,8 @@ static void name_row(char *to, size_t room, const struct group *g, uint32_t k)
     }
 }
 
-/* Where a row stands among those of its process: streams by their ids, each with its work, its
- * overlaps, its ranges and its waits; waits without a stream last. */
+/* The position of a row in its process: streams by id, each with its work, overlaps, ranges and
+ * waits; waits without a stream last. */
 static int64_t row_sort(const struct group *g, uint32_t k)
 {
     uint32_t first = 0;
@@ -268,14 +268,14 @@ static int64_t row_sort(const struct group *g, uint32_t k)
     return sort < INT32_MAX ? sort : INT32_MAX;
 }
 
-/* Process that a group's rows belong to. */
+/* The process of a group's rows. */
 static uint32_t pid_of(enum lane_kind kind, uint32_t owner)
 {
     return kind == LANE_OVERHEAD ? OVERHEAD_PID : owner;
 }
 
-/* Appends the M events of a process. They name a thread that is there anyway, so that readers see
- * no other. */
+/* Appends the M events of a process, with a tid that has rows anyway: viewers would show another
+ * thread. */
 static void put_process(const struct group *g, uint32_t pid, uint32_t tid, const char *process,
                         struct buf *b)
 {
@@ -292,7 +292,7 @@ static void put_process(const struct group *g, uint32_t pid, uint32_t tid, const
     json_meta_number(b, "process_sort_index", pid, tid, sort < INT32_MAX ? sort : INT32_MAX);
 }
 
-/* True when the process has had its M events. */
+/* True when the process has its M events. */
 static bool process_named(const struct lanes *l, uint32_t pid)
 {
     for (uint32_t i = 0; i < l->n_pids; i++) {
@@ -319,7 +319,7 @@ bool lanes_have_process(const struct lanes *l, enum lane_kind kind, uint32_t own
     return process_named(l, pid_of(kind, owner));
 }
 
-/* Appends the M events of a row that has none yet, all or nothing. */
+/* Appends the M events of a new row, all or none. */
 static void put_names(struct lanes *l, const struct group *g, struct lane *lane,
                       const char *process, struct buf *b)
 {
@@ -359,7 +359,7 @@ bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t 
         fits = take_lane(l, g, lane, start, end);
     }
     if (!lane) {
-        /* no memory for as much as a row: it has a number, if no name */
+        /* not even memory for a row: an id without a name */
         *tid = plain_tid(kind, id);
         *tid = *tid != 0 ? *tid : EXTRA_TID - 1;
         return !g || g->n == 0;

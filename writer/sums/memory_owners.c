@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds tensor memory. A new peak costs nothing: what a holder had at the last peak is noted
- * when it changes for the first time after it. */
+/* Who holds tensor memory. A new peak costs nothing: a holder's bytes at the peak are saved when
+ * the holder first changes after it. */
 #include "writer/sums/memory_owners.h"
 
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 
 #include "writer/base/base.h"
 
-#define PENDING      (1u << 16) /* most events that wait to be put in order */
-#define LIVE_MOST    (1u << 19) /* allocations remembered, at most half of the slots */
+#define PENDING      (1u << 16) /* most events that wait to be sorted */
+#define LIVE_MOST    (1u << 19) /* allocations remembered; at most half of the slots */
 #define LIVE_FIRST   1024u
-#define HOLDERS_MOST (1u << 15) /* of one window: operator, module and stack together */
+#define HOLDERS_MOST (1u << 15) /* per window: distinct operator, module and stack */
 #define HOLDER_SLOTS (1u << 16)
 
 struct live {
-    uint64_t address; /* 0 = empty */
+    uint64_t address; /* 0: empty */
     int64_t bytes;
     uint32_t holder;
     uint32_t pad;
@@ -23,7 +23,7 @@ struct live {
 
 struct holder {
     struct memory_holder now;
-    struct memory_holder at_peak; /* bytes and allocations, if epoch is the device's */
+    struct memory_holder at_peak; /* bytes and allocations at the peak, if epoch is the device's */
     uint64_t epoch;
     uint32_t device;
     uint32_t pad;
@@ -34,13 +34,13 @@ struct memory_owners {
     unsigned n_devices;
     struct memory_event *pending; /* owned, room for PENDING */
     uint32_t n_pending;
-    bool unsorted; /* pending ones did not come in order of time */
+    bool unsorted; /* the pending events are not in time order */
     uint64_t taken;
     struct live *live; /* open addressing by address, owned */
     uint32_t live_slots, live_used;
     struct holder *holders; /* owned, grows up to HOLDERS_MOST */
     uint32_t n_holders, holder_room;
-    uint16_t by_key[HOLDER_SLOTS]; /* number + 1 of a holder, 0 = empty */
+    uint16_t by_key[HOLDER_SLOTS]; /* index + 1 of a holder; 0: empty */
 };
 
 /* ---- live allocations ---- */
@@ -50,7 +50,7 @@ static uint32_t home_of(const struct memory_owners *o, uint64_t address)
     return (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (o->live_slots - 1);
 }
 
-/* The place of an address, or the empty one where it belongs. */
+/* The slot of an address, or the empty slot for it. */
 static uint32_t find_live(const struct memory_owners *o, uint64_t address)
 {
     uint32_t i = home_of(o, address);
@@ -75,7 +75,7 @@ static bool grow_live(struct memory_owners *o)
     return true;
 }
 
-/* Empties a place and moves back what would not be found any more. */
+/* Empties a slot and moves later slots back where searches would miss them. */
 static void remove_live(struct memory_owners *o, uint32_t i)
 {
     uint32_t mask = o->live_slots - 1;
@@ -98,7 +98,7 @@ static bool same_holder(const struct holder *h, const struct memory_event *e, ui
            h->now.stack == (uint32_t)e->stack && h->device == device;
 }
 
-/* A new holder; its number, or UINT32_MAX: no memory. */
+/* Adds a holder. Returns its index, or UINT32_MAX: no memory. */
 static uint32_t add_holder(struct memory_owners *o, const struct memory_event *e, uint32_t device)
 {
     if (o->n_holders == o->holder_room) {
@@ -117,7 +117,7 @@ static uint32_t add_holder(struct memory_owners *o, const struct memory_event *e
     return o->n_holders++;
 }
 
-/* Who an allocation is counted for. UINT32_MAX: nobody; there are too many. */
+/* The holder of an allocation. UINT32_MAX: too many holders, or no memory. */
 static uint32_t holder_of(struct memory_owners *o, const struct memory_event *e, uint32_t device)
 {
     uint64_t key = ((uint64_t)(uintptr_t)e->name >> 3) ^ (uint64_t)e->module << 24 ^
@@ -145,7 +145,7 @@ static void change_holder(struct memory_owners *o, uint32_t n, int64_t bytes)
     h->now.allocations += bytes > 0 ? 1u : (uint64_t)-1;
 }
 
-/* ---- events in order ---- */
+/* ---- events in time order ---- */
 
 static void release(struct memory_owners *o, uint32_t i)
 {
@@ -170,7 +170,7 @@ static void allocate(struct memory_owners *o, const struct memory_event *e, uint
     change_holder(o, holder, e->bytes);
 }
 
-/* OWNERS_DEVICES: there are too many. */
+/* OWNERS_DEVICES: too many devices. */
 static uint32_t device_of(struct memory_owners *o, const struct memory_event *e)
 {
     for (uint32_t i = 0; i < o->n_devices; i++)
@@ -213,7 +213,7 @@ static void count_event(struct memory_owners *o, const struct memory_event *e)
     device->epoch++;
 }
 
-/* Puts a holder among the largest. */
+/* Inserts a holder among the largest. */
 static void rank(struct memory_holders *out, const struct memory_holder *h)
 {
     unsigned at = out->n;
@@ -229,7 +229,7 @@ static void rank(struct memory_holders *out, const struct memory_holder *h)
     out->top[at] = *h;
 }
 
-/* total: bytes allocated then. */
+/* total: bytes allocated on the device at that time. */
 static void holders_of(const struct memory_owners *o, const struct memory_device *device,
                        bool at_peak, int64_t total, struct memory_holders *out)
 {

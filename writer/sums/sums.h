@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: totals of FLOPs and memory, the table of `cprof top`, rows of
- * streams. */
+/* The room's public header: FLOPs, memory, the table of `cprof top`, rows of streams. */
 #ifndef WRITER_SUMS_SUMS_H
 #define WRITER_SUMS_SUMS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collecting. See top.h. */
+/* Collects the spans for the table of `cprof top`. */
 #include "writer/sums/top.h"
 
 #include <stdlib.h>
@@ -9,17 +9,17 @@
 #include "writer/json/json.h"
 #include "writer/sums/top_table.h"
 
-#define KINDS_MOST 16384u /* a program that makes a name for each step gets no table of them */
+#define KINDS_MOST 16384u /* a program with a name per step gets no table */
 #define NO_KIND    UINT32_MAX
 #define FIRST_ROOM 16u
 #define MOVED_FREE                                                                                 \
-    (1ull << 30) /* bytes that may be moved to keep rows sorted, and so many more for each span */
+    (1ull << 30) /* bytes that may be moved to keep rows sorted, plus MOVED_SPAN per span */
 #define MOVED_SPAN 4096u
-/* What tells kinds of one name apart. */
+/* Flags that distinguish kinds of one name. */
 #define KINDS_APART (KIND_DEVICE | KIND_ANNOTATION | KIND_CALL | KIND_STEP | KIND_STEP_RANGE)
 
-/* All ranges that are steps to torch.profiler, beside steps of ours; its beginning is the name of
- * all steps. As steps.py of the command has them. */
+/* The name of all torch.profiler steps where cprof has steps too; its beginning is the name of
+ * cprof's steps. Same as in steps.py of the command. */
 static const char step_ranges[] = "ProfilerStep* (torch.profiler)";
 #define N_STEPS (sizeof "ProfilerStep*" - 1)
 
@@ -102,7 +102,8 @@ static bool starts_with(const char *name, size_t len, const char *start, size_t 
     return len >= n && memcmp(name, start, n) == 0;
 }
 
-/* torch's range around a transfer. c10d may end it on another thread. ASYNC_RANGES of spans.py. */
+/* torch's range around a transfer, which c10d may end on another thread. Same as ASYNC_RANGES of
+ * spans.py. */
 static bool is_transfer(const char *name, size_t len)
 {
     static const char *const starts[] = {"gloo:", "mpi:", "ucc:", "nccl:"};
@@ -161,7 +162,7 @@ static uint32_t new_kind(struct top *t, uint64_t hash, const char *name, size_t 
     return (uint32_t)t->n_kinds - 1;
 }
 
-/* Whether it is ProfilerStep#N, is shown instead of one, or looks like all of them. */
+/* True for ProfilerStep#N, for the name shown instead, and for the name of them all. */
 static bool is_step_name(const char *name, size_t len)
 {
     return starts_with(name, len, STEP_NAME, sizeof STEP_NAME - 1) ||
@@ -196,7 +197,7 @@ uint32_t top_kind_of(struct top *t, const char *name, size_t len, uint32_t flags
     return made;
 }
 
-/* The kind of the record's span. Most have a name that has a number, and are found by that. */
+/* The kind of the record's span. Most names have a number and are cached by it. */
 static uint32_t kind_of_record(struct top *t, const struct record *r, uint32_t flags)
 {
     struct text name = record_name(r);
@@ -216,7 +217,7 @@ static uint32_t kind_of_record(struct top *t, const struct record *r, uint32_t f
 
 /* ---- rows ---- */
 
-/* The slot of a row: its own, or the free one where it belongs. */
+/* The slot of a row, or the free slot for it. */
 static size_t row_place(const struct top *t, uint64_t key)
 {
     size_t at = key * 0x9e3779b97f4a7c15u >> 32 & (t->n_row_slots - 1);
@@ -260,8 +261,8 @@ struct top_row *top_row_of(struct top *t, uint64_t key)
     return &t->rows[t->last_row];
 }
 
-/* Where it belongs among those sorted: behind all that do not come after it. Looked for from the
- * end, where it nearly always is. */
+/* The position in a sorted array, after all equal spans. Searches from the end, where it nearly
+ * always is. */
 static size_t span_place(const struct top_spans *spans, const struct top_span *span)
 {
     size_t high = spans->n, step = 1;
@@ -272,7 +273,7 @@ static size_t span_place(const struct top_spans *spans, const struct top_span *s
             step *= 2;
             continue;
         }
-        while (low + 1 < high) { /* the one at `low` stays in front, the one at `high` does not */
+        while (low + 1 < high) { /* `low` stays before it, `high` does not */
             size_t middle = low + (high - low) / 2;
             if (top_before(span, &spans->at[middle]))
                 high = middle;
@@ -284,12 +285,12 @@ static size_t span_place(const struct top_spans *spans, const struct top_span *s
     return high;
 }
 
-/* Bytes were moved to keep a row sorted. The row may be gone after this. */
+/* Counts bytes that were moved to keep a row sorted. The row may be freed by this. */
 static void count_moved(struct top *t, uint64_t bytes)
 {
     t->moved += bytes;
     if (t->moved > MOVED_FREE + (uint64_t)t->serial * MOVED_SPAN)
-        top_drop(t); /* they come in no order that was thought of */
+        top_drop(t); /* in this order, sorting costs too much */
 }
 
 void top_insert(struct top *t, struct top_spans *spans, const struct top_span *span)
@@ -314,7 +315,7 @@ static int64_t end_of(const struct json_place *at)
     return at->end_ns > start ? at->end_ns : start;
 }
 
-/* Of kinds whose spans stand in no tree. */
+/* For kinds whose spans are in no tree. */
 static void note_first(struct kind *kind, int64_t start, int64_t end)
 {
     if (start < kind->first || (start == kind->first && end > kind->first_end)) {
@@ -346,8 +347,8 @@ static void add_async(struct kind *kind, int64_t start, int64_t end)
 
 /* ---- records ---- */
 
-/* What readers look for in args or categories: a program's own of that name would be taken for
- * it. */
+/* Names of args and categories with a meaning to readers; a program's own arg of that name would be
+ * taken for it. */
 static bool has_meaning(const char *text, size_t len)
 {
     static const char *const words[] = {
@@ -362,7 +363,7 @@ static bool has_meaning(const char *text, size_t len)
     return false;
 }
 
-/* What the program's own category and args make of the flags. False: no table. */
+/* Applies the program's own category and args to the flags. False: no table. */
 static bool read_args(const struct record *r, uint32_t *flags)
 {
     static const char annotation[] = "user_annotation";
@@ -401,7 +402,7 @@ static uint32_t flags_of(enum category category)
     }
 }
 
-/* Reads a span or a range that crosses others. False: it is none of the table's. */
+/* Reads a span or asynchronous range. False: not in the table. */
 static bool read_span(struct top *t, const struct record *r, const struct json_place *at,
                       struct top_opened *out)
 {
@@ -422,7 +423,7 @@ static bool read_span(struct top *t, const struct record *r, const struct json_p
                                   .external = call ? r->parent : r->id,
                                   .kind = kind,
                                   .serial = t->serial++};
-    /* done when the graph is launched */
+    /* counted when the graph is launched */
     bool captured = record_extra(r, EXTRA_DTYPE, 0) & WHERE_CAPTURED;
     out->flops = captured ? 0 : record_extra(r, EXTRA_FLOPS, 0);
     out->row = row_key(at, call ? !out->span.external : r->category == CAT_OVERHEAD);
@@ -462,7 +463,7 @@ static bool more_work(struct top *t)
     return true;
 }
 
-/* What ran on a device. */
+/* Adds work that ran on a device. */
 static void add_work(struct top *t, enum category category, const char *name, size_t len,
                      const struct json_place *at, uint64_t external, uint32_t correlation)
 {
@@ -549,7 +550,7 @@ void top_open(struct top *t, const struct record *r, const struct json_place *at
     if (read_span(t, r, at, &o))
         t->open[t->n_open++] = o;
     if (!t->dead)
-        t->serial = serial; /* it is given when the window ends */
+        t->serial = serial; /* it gets a number when the window ends */
 }
 
 void top_forget_open(struct top *t)
@@ -558,7 +559,7 @@ void top_forget_open(struct top *t)
         t->n_open = 0;
 }
 
-/* ---- rows of our own, and what CUPTI tells ---- */
+/* ---- cprof's own rows, and CUPTI's records ---- */
 
 static void add_span(struct top *t, uint32_t flags, const char *name, size_t len,
                      const struct json_place *at, uint64_t external, bool apart)
@@ -605,7 +606,7 @@ void top_annotation(struct top *t, const char *name, size_t len, const struct js
 
 /* ---- the end ---- */
 
-/* torch.profiler's ranges are the steps where there are no others. */
+/* torch.profiler's ranges are the steps where cprof has none. */
 static size_t shown_length(const struct top *t, const struct kind *kind)
 {
     return kind->flags & KIND_STEP_RANGE && !t->has_steps ? N_STEPS : kind->text_len;

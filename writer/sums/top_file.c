@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table as a file beside the trace, PATH.top: a line that says of which trace, then a line for
- * each row. Its name ends neither in .json nor in .gz: readers take such for traces. Read by
+/* Writes the table as PATH.top beside the trace: a line that identifies the trace, then a line per
+ * row. The name ends neither in .json nor .gz, which readers take for traces. Read by
  * scripts/python/cprof/tool/top_file.py. */
 #include "writer/sums/top.h"
 
@@ -15,13 +15,13 @@
 
 #include "writer/writer.h"
 
-/* of the trace, by whose checksum the table knows it again: its account is never the same */
+/* end of the trace whose checksum identifies it: no two traces have the same account */
 #define TAIL_BYTES 4096u
 
-/* By what a table knows its trace again. */
+/* What identifies the trace of a table. */
 struct trace_known {
     const char *path;
-    uint64_t size; /* of the trace, bytes */
+    uint64_t size; /* bytes of the trace */
     uint32_t sum;  /* crc32 of its end */
 };
 
@@ -41,17 +41,16 @@ static int know_trace(struct trace_known *k)
 }
 
 struct table_file {
-    char path[PATH_MAX], made[PATH_MAX]; /* made: its name until it is whole */
+    char path[PATH_MAX], made[PATH_MAX]; /* made: the temporary name */
     struct buf text;
 };
 
-/* Writes the file under a name of its own, then gives it the right one. */
+/* Writes the file under its temporary name, then renames it. */
 static int write_file(const struct table_file *t)
 {
     const char *made = t->made;
     int fd = io_open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0 && errno == EEXIST &&
-        unlink(made) == 0) /* of a process of this number that was killed */
+    if (fd < 0 && errno == EEXIST && unlink(made) == 0) /* left by a killed process with this pid */
         fd = io_open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adding up: walk() and what is around it in scripts/python/cprof/tool/spans.py and averages.py,
- * step by step. A span's parent is the innermost one of its row that holds it whole; a span that
- * has one child only, of its own name, takes that child's place; a kernel belongs to the span that
- * it names; memory belongs to all spans in whose time it was taken or given back. */
+/* Computes the sums, step by step like walk() of scripts/python/cprof/tool/spans.py and
+ * averages.py. The parent of a span is the innermost span of its row that contains it. An only
+ * child with its parent's name replaces the parent. A kernel belongs to the span that it names. An
+ * allocation or release belongs to all spans at its time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define NEXT_FEW 4u
 
-/* What is known of a span besides its time. */
+/* Sums of a span besides its own time. */
 struct sums {
     int64_t time, device, memory, on_device;
 };
@@ -19,8 +19,8 @@ struct node {
     int64_t start, end;
     uint32_t kind;
     uint64_t children;
-    int64_t own_device;        /* kernels that it launched */
-    int64_t memory, on_device; /* with its children's */
+    int64_t own_device;        /* time of the kernels that it launched */
+    int64_t memory, on_device; /* its children's included */
     struct sums child;
 };
 
@@ -30,24 +30,23 @@ struct level {
     bool has_only;
 };
 
-/* Outermost spans of the thread that steps, in order of time: what steps on a row of their own are
- * held against. Of each: what came before it. */
+/* Outermost spans of the thread that marks steps, in time order: they become children of steps,
+ * which have a row of their own. `before`: sums of all earlier ones. */
 struct roots {
     int64_t *start, *end;
-    struct sums *before; /* one more than there are */
+    struct sums *before; /* one more than n */
     size_t n, room;
     bool wanted;
 };
 
-/* Spans of that thread in whose time whole steps lie, as a range around the loop does: they are no
- * part of any step, and what the steps have for themselves is none of theirs. Counted when that is
- * known. */
+/* Spans of that thread that contain whole steps, such as a range around the loop. They are in no
+ * step, and a step's own time is not theirs. Counted last, when that is known. */
 struct holders {
     struct node *at;
     size_t n, room;
-    size_t *open; /* those around the step that is looked at, innermost last */
+    size_t *open; /* indices of those around the current step, innermost last */
     size_t n_open, next;
-    int64_t before; /* the step that was looked at last began */
+    int64_t before; /* start of the step before */
     bool over;
 };
 
@@ -57,29 +56,29 @@ struct interval {
 
 struct walk {
     struct top *t;
-    struct top_memory *memory; /* of all rows; one more than there are */
-    uint8_t *covered;          /* by a span */
+    struct top_memory *memory; /* of all rows; one more than n_memory */
+    uint8_t *covered;          /* true: some span contains the event */
     size_t n_memory;
-    size_t low; /* where the last span began in it */
+    size_t low; /* index in `memory` at which the last span began */
     struct level *stack;
     size_t depth, room;
-    struct interval *steps; /* on rows of their own, in order of time */
+    struct interval *steps; /* the steps of separate rows, in time order */
     size_t n_steps;
-    int64_t shortest; /* of them */
+    int64_t shortest; /* duration of the shortest step */
     struct roots roots;
     struct holders holders;
-    bool main, apart; /* the row: whose roots are kept, which holds nothing but steps */
+    bool main, apart; /* the current row: the thread that marks steps; a row of steps only */
     bool failed;
 };
 
 /* ---- memory of all threads ---- */
 
-/* What is left of a row's. */
+/* The rest of a row's events. */
 struct cursor {
     const struct top_memory *at, *end;
 };
 
-/* Moves the cursor at i down a heap of n until none below it comes earlier. */
+/* Moves the cursor at i down a heap of n until none below it is earlier. */
 static void sink_down(struct cursor *heap, size_t n, size_t i)
 {
     struct cursor moved = heap[i];
@@ -106,7 +105,7 @@ static size_t make_heap(const struct top *t, struct cursor *heap)
     return n;
 }
 
-/* One array of all rows', sorted, with running sums. */
+/* Merges the events of all rows into one sorted array with running sums. */
 static bool merge_memory(struct walk *w)
 {
     const struct top *t = w->t;
@@ -138,8 +137,8 @@ static bool merge_memory(struct walk *w)
     return true;
 }
 
-/* The first event at or, with `behind`, after the time, looked for near `from`: mostly it is one of
- * the next few. */
+/* The first event at `time` or later; `behind`: after it. Searches near `from`, because it is
+ * mostly one of the next few. */
 static size_t seek(const struct walk *w, size_t from, int64_t time, bool behind)
 {
     size_t low = 0, high = w->n_memory, step = 1;
@@ -216,8 +215,8 @@ static void add_root(struct walk *w, const struct node *n)
                                       s->memory + n->memory, s->on_device + n->on_device};
 }
 
-/* How many of n begin before the time. Their starts are in order, each `stride` behind the one
- * before. */
+/* How many of n starts are earlier than the time. The starts are ascending, `stride` words
+ * apart. */
 static size_t starts_before(const int64_t *start, size_t stride, size_t n, int64_t time)
 {
     size_t low = 0, high = n;
@@ -241,7 +240,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* How much of the time between is the roots'. */
+/* How much of [start, end) the roots take. */
 static int64_t time_of(const struct roots *r, int64_t start, int64_t end)
 {
     size_t low = roots_before(r, start), high = roots_before(r, end);
@@ -253,8 +252,8 @@ static int64_t time_of(const struct roots *r, int64_t start, int64_t end)
     return time;
 }
 
-/* Makes the roots that begin in the step its children; of one that goes on into the next step, only
- * the time inside. */
+/* Makes the roots that begin in the step its children. Of a root that continues into the next step,
+ * only the time inside counts. */
 static void adopt(const struct roots *r, struct node *step)
 {
     size_t low = roots_before(r, step->start), high = roots_before(r, step->end);
@@ -268,7 +267,7 @@ static void adopt(const struct roots *r, struct node *step)
 
 /* ---- spans around steps ---- */
 
-/* Whether a whole step lies in the node's time. */
+/* True when a whole step lies in the node's time. */
 static bool holds_step(const struct walk *w, const struct node *n)
 {
     if (!w->main || w->n_steps == 0 || n->end - n->start < w->shortest)
@@ -302,7 +301,7 @@ static int outer_first(const void *a, const void *b)
     return (x->end < y->end) - (x->end > y->end);
 }
 
-/* Behind the main row, before the steps'. */
+/* After the row of the main thread, before the rows of steps. */
 static bool sort_holders(struct holders *h)
 {
     if (h->n == 0)
@@ -311,7 +310,7 @@ static bool sort_holders(struct holders *h)
     return (h->open = malloc(h->n * sizeof *h->open)) != NULL;
 }
 
-/* Opens the spans that have begun by then, and closes those that have ended. */
+/* Opens the spans that have begun by `time`, and closes those that have ended. */
 static void holders_until(struct holders *h, int64_t time)
 {
     for (; h->next < h->n && h->at[h->next].start <= time; h->next++) {
@@ -323,11 +322,12 @@ static void holders_until(struct holders *h, int64_t time)
         h->n_open--;
 }
 
-/* What the step has for itself is none of the span's that is the innermost one at the time; memory,
- * of the innermost that holds it whole. Steps of a row come in order of time. */
+/* Removes a step's own time from the innermost span around it at each moment, and its own memory
+ * from the innermost span that contains it. Steps of a row come in time order. */
 static void take_from_holders(struct holders *h, const struct roots *r, const struct node *step)
 {
-    h->over |= h->before > step->start; /* another row of steps: they go on at the same time */
+    /* steps of another row run at the same time: counted once */
+    h->over |= h->before > step->start;
     if (h->over)
         return;
     holders_until(h, h->before = step->start);
@@ -355,7 +355,7 @@ static void count_holders(struct walk *w)
         count_node(w, &w->holders.at[i]);
 }
 
-/* A node that cannot change any more, and its parent or NULL. */
+/* Counts a node that is final. parent: its parent or NULL. */
 static void done(struct walk *w, struct node *n, const struct node *parent)
 {
     if (holds_step(w, n)) {
@@ -377,8 +377,7 @@ static void cover(struct walk *w, const struct node *n)
     memset(w->covered + low, 1, high - low);
 }
 
-/* The top of the stack is complete: hands it to its parent, and out what cannot be changed any
- * more. */
+/* The top of the stack is complete: adds it to its parent, and counts nodes that are final. */
 static void close_top(struct walk *w)
 {
     const struct kind *kinds = w->t->kinds;
@@ -386,8 +385,8 @@ static void close_top(struct walk *w)
     struct node *node = &top->node;
     if (top->has_only && kinds[top->only.kind].name == kinds[node->kind].name &&
         holds_step(w, &top->only) == holds_step(w, node)) {
-        /* torch: a child that is alone and of the same name takes its parent's place; but a step's
-         * that is, is none of what holds steps */
+        /* as torch: an only child with its parent's name replaces the parent; but not a step's
+         * child where the parent contains steps */
         node->own_device = top->only.own_device;
         node->children = top->only.children;
         node->child = top->only.child;
@@ -403,7 +402,7 @@ static void close_top(struct walk *w)
     struct level *around = &w->stack[w->depth - 1];
     struct node *parent = &around->node;
     if ((kinds[node->kind].flags & KIND_CALL) &&
-        !holds_step(w, parent)) { /* the work is the operator's */
+        !holds_step(w, parent)) { /* kernels belong to the operator */
         parent->own_device += node->own_device;
         node->own_device = 0;
     }
@@ -446,7 +445,8 @@ static void open_node(struct walk *w, const struct top_span *span)
         w->stack = stack;
         w->room = room;
     }
-    if (w->depth && w->stack[w->depth - 1].has_only) { /* it is not alone: in order of time */
+    /* the child before is no longer the only one, hence final */
+    if (w->depth && w->stack[w->depth - 1].has_only) {
         struct level *around = &w->stack[w->depth - 1];
         around->has_only = false;
         done(w, &around->only, &around->node);
@@ -455,8 +455,8 @@ static void open_node(struct walk *w, const struct top_span *span)
     w->stack[w->depth++].has_only = false;
 }
 
-/* A transfer's range has neither parent nor children; what it launched is of the span that it began
- * in. */
+/* Counts the range of a transfer, which has neither parent nor children. Its kernels belong to the
+ * span in which it began. */
 static void count_transfer(struct walk *w, const struct top_span *span)
 {
     while (w->depth && span->start >= w->stack[w->depth - 1].node.end)
@@ -471,7 +471,7 @@ static void count_transfer(struct walk *w, const struct top_span *span)
     count_node(w, &n);
 }
 
-/* The next span of a row, in the order of its tree; NULL at the end. */
+/* The next span of a row in tree order; NULL: the end. */
 static const struct top_span *next_span(const struct top_row *row, size_t *span, size_t *call)
 {
     const struct top_span *a = *span < row->spans.n ? &row->spans.at[*span] : NULL;
@@ -506,10 +506,10 @@ static void walk_row(struct walk *w, const struct top_row *row)
 
 /* ---- rows ---- */
 
-/* Where the operator of each id that a stray row names stands. */
+/* The row of the operator that a stray call names. */
 struct home {
     uint64_t external;
-    uint64_t row; /* its key; 0: not found */
+    uint64_t row; /* key; 0: not found */
 };
 
 static int by_external(const void *a, const void *b)
@@ -547,8 +547,7 @@ static void find_homes(const struct top *t, struct home *homes, size_t n)
     }
 }
 
-/* Calls whose thread did nothing else belong to the thread of the operators that they are linked
- * to. */
+/* Moves calls of threads without operators to the thread of the operators that they name. */
 static bool adopt_strays(struct top *t)
 {
     size_t n = 0, k = 0;
@@ -597,15 +596,14 @@ static int64_t first_of(const struct top_row *row)
     return span < call ? span : call;
 }
 
-/* Whether a row holds steps only. torch.profiler's ranges are the steps where there are no
- * others. */
+/* True for a row of steps only. torch.profiler's ranges are the steps where cprof has none. */
 static bool is_of_steps(const struct top *t, const struct top_row *row)
 {
     return t->has_steps ? row->steps_only : row->step_ranges_only;
 }
 
-/* Whether a thread is rather the one that the steps are of: if they name it, else the one that does
- * more, else the one that began earlier. */
+/* True when `row` is the better choice for the thread of the steps: the one that marked them, else
+ * the one with more spans, else the earlier one. */
 static bool is_rather(const struct top *t, const struct top_row *row, const struct top_row *other)
 {
     if (!other || row->key == t->stepping || other->key == t->stepping)
@@ -615,7 +613,7 @@ static bool is_rather(const struct top *t, const struct top_row *row, const stru
     return first_of(row) < first_of(other);
 }
 
-/* The thread that the steps are of; NULL: there is none, or no row of steps. */
+/* The thread that the steps belong to; NULL: none, or no row of steps. */
 static const struct top_row *main_row(const struct top *t)
 {
     const struct top_row *main = NULL;
@@ -632,7 +630,7 @@ static const struct top_row *main_row(const struct top *t)
     return apart ? main : NULL;
 }
 
-/* Memory that was taken or given back in no span's time has a row of its own. */
+/* Adds the row "[memory]" for memory events in no span's time. */
 static bool add_uncovered(struct walk *w)
 {
     struct top *t = w->t;
@@ -663,10 +661,10 @@ static int by_start(const void *a, const void *b)
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
     return (x->end > y->end) -
-           (x->end < y->end); /* a step without length lies in all that begins there */
+           (x->end < y->end); /* a step without duration lies in all that begin there */
 }
 
-/* The steps of all rows that hold nothing else. */
+/* Lists the steps of all rows of steps only. */
 static bool list_steps(struct walk *w)
 {
     const struct top *t = w->t;
