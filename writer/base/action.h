@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the schedule says about one step. Shared by the schedule (preload/), which decides on the
- * thread that marks the step, and by the windows (writer/), which obey.
- */
+/* The schedule's action for a step. preload/ decides it on the thread that marks the step, writer/
+ * obeys. */
 #ifndef WRITER_BASE_ACTION_H
 #define WRITER_BASE_ACTION_H
 
-/* torch's names: NONE, WARMUP, RECORD, RECORD_AND_SAVE. The values are part of cprof.h's API. */
+/* torch's NONE, WARMUP, RECORD and RECORD_AND_SAVE. The values are part of the API of cprof.h. */
 enum action {
     ACTION_SKIP = 0,            /* nothing is recorded */
-    ACTION_WARMUP = 1,          /* sources are on, what they deliver is thrown away */
+    ACTION_WARMUP = 1,          /* sources are on, their records are dropped */
     ACTION_ACTIVE = 2,          /* recorded */
     ACTION_ACTIVE_AND_SAVE = 3, /* recorded; the window ends with this step */
 };

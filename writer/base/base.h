@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: buffers, clock, log, paths, and files apart from the program's
+/* The room's public header: buffers, clock, log, paths, files apart from the program's
  * descriptors. */
 #ifndef WRITER_BASE_BASE_H
 #define WRITER_BASE_BASE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing byte buffer with a sticky error, see buf.h. Runs on the cprof thread. */
+/* Growing byte buffer with a sticky error. cprof thread. */
 #include "writer/base/buf.h"
 
 #include <stdarg.h>
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_SIZE 4096u /* bytes of the first allocation; then doubled */
+#define FIRST_SIZE 4096u /* bytes of the first allocation; doubled afterwards */
 
-/* Capacity for `need` bytes: doubled until it fits, never above the limit. 0 when it cannot be. */
+/* Capacity for `need` bytes: doubled until it fits, at most the limit. 0: impossible. */
 static size_t next_size(const struct buf *b, size_t need)
 {
     if (b->limit != 0 && need > b->limit)
@@ -62,7 +62,7 @@ void buf_printf(struct buf *b, const char *format, ...)
         }
         room = (size_t)n + 1;
     }
-    b->failed = true; /* the second text was longer than the first: an argument changed meanwhile */
+    b->failed = true; /* longer at the second try: an argument changed meanwhile */
 }
 
 void buf_reset(struct buf *b)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing byte buffer with a sticky error: writes after a failed allocation do nothing and `failed`
- * says so, so that a serialiser needs one check at its end. Used by the cprof thread only. */
+/* Growing byte buffer with a sticky error. After a failed allocation, writes do nothing and
+ * `failed` is set, so a writer needs one check at its end. cprof thread only. */
 #ifndef WRITER_BASE_BUF_H
 #define WRITER_BASE_BUF_H
 
@@ -13,14 +13,14 @@ struct buf {
     size_t len;   /* bytes used */
     size_t cap;   /* bytes allocated */
     bool failed;  /* an allocation failed or `limit` was reached since buf_reset() */
-    size_t limit; /* most bytes this may hold; 0 = no limit */
+    size_t limit; /* most bytes; 0: no limit */
 };
 
-/* buf_room() where there is none yet, or where the buffer has failed. */
+/* The slow path of buf_room(). */
 char *buf_grow(struct buf *b, size_t more);
 
-/* Makes room for `more` bytes and returns where they go (the caller then adds to len); NULL and
- * failed on no memory. */
+/* Makes room for `more` bytes and returns its start; the caller adds to len. NULL and `failed`: no
+ * memory. */
 static inline char *buf_room(struct buf *b, size_t more)
 {
     bool there = !b->failed && b->data && more <= b->cap - b->len;
@@ -40,16 +40,16 @@ static inline void buf_put(struct buf *b, const void *bytes, size_t n)
 /* Appends a NUL-terminated string. */
 void buf_puts(struct buf *b, const char *text);
 
-/* Appends formatted text (for rare things: heads, trailers). */
+/* Appends formatted text. Slow: for heads and trailers. */
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Empties the buffer, keeps its memory, forgets the error. */
 void buf_reset(struct buf *b);
 
-/* Gives the memory back. Takes a zeroed or half-built buffer too. */
+/* Frees the memory. Zeroed or half-built buffers are allowed. */
 void buf_free(struct buf *b);
 
-/* Gives back the room that is not used. */
+/* Frees the unused room. */
 void buf_trim(struct buf *b);
 
 #endif

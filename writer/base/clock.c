@@ -15,23 +15,24 @@
 
 bool clock_uses_tsc;
 
-/* two a flush, eight a second: eight minutes for spans to end in; older ones use the oldest
+/* two per flush, eight per second: eight minutes in which spans may end; older times use the oldest
  * slope */
 #define KNOTS   4096u
-#define BEND_NS 250e6 /* time in which an error of the map is walked off */
-/* an error of the map that no slewing makes: the wall clock was set */
+#define BEND_NS 250e6 /* time in which the map corrects an error */
+/* a larger error does not come from slewing: the wall clock was set */
 #define STEP_NS 1000000
-/* shortest time over which the rate is measured, once so much has passed */
+/* shortest time over which the rate is measured */
 #define RATE_NS    250000000u
-#define RATE_APART 1e-3 /* no slewing changes it by so much (adjtimex(2): 500 ppm) */
-#define SET_NS                                                                                     \
-    100000 /* between CLOCK_REALTIME and CLOCK_MONOTONIC: two samples of both differ by less */
+#define RATE_APART 1e-3 /* slewing changes it by less (adjtimex(2): 500 ppm) */
+/* CLOCK_REALTIME less CLOCK_MONOTONIC varies by less between samples, unless the clock was
+     * set */
+#define SET_NS        100000
 #define BASE_FLOOR_NS (INT64_C(30) * 24 * 3600 * 1000000000)
 
 static struct clock_map map;
 
 #if defined(__x86_64__)
-/* Linux says so of processors whose counters were seen to differ, by taking another clock. */
+/* Linux changes to these clocks when the counters of the processors differ. */
 static bool tsc_was_given_up(void)
 {
     static const char *const others[] = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"};
@@ -72,8 +73,8 @@ int64_t clock_base_ns(int64_t wall_ns)
     return wall_ns - wall_ns % BASE_FLOOR_NS;
 }
 
-/* One (ticks, clock) pair; the best of a few, so that a preemption between the two reads does not
- * enter the map. */
+/* Samples the clocks at one time. Takes the best of a few tries, in case of preemption between the
+ * reads. */
 static void sample(uint64_t *ticks, int64_t *wall, uint64_t *mono)
 {
     uint64_t best = UINT64_MAX;
@@ -148,7 +149,7 @@ static void append(struct clock_map *m, struct clock_knot k)
     m->count++;
 }
 
-/* The rate is measured anew, from here on. */
+/* Measures the rate anew from here on. */
 static void restart(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
 {
     m->base_ticks = m->next_ticks = ticks;
@@ -174,16 +175,16 @@ static void measure_rate(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
     }
     double rate = (double)(mono_ns - m->base_mono_ns) / (double)(ticks - m->base_ticks);
     if (m->measured && fabs(rate / m->rate - 1) > RATE_APART) {
-        restart(m, ticks, mono_ns); /* one of the clocks stood still: the machine was suspended */
+        restart(m, ticks, mono_ns); /* one clock stood still: the machine was suspended */
         return;
     }
     m->rate = rate;
     m->measured = m->measured || mono_ns - m->base_mono_ns >= RATE_NS;
 }
 
-/* CLOCK_MONOTONIC is slewed with the wall clock, but not set. off: what the map is wrong by, which
- * a suspended machine's is not, where the counter went on. Returns what it is wrong by when what
- * was set is left out. */
+/* The error of the map without a set wall clock. CLOCK_MONOTONIC is slewed like the wall clock, but
+ * never set, so their difference shows it. off: the error of the map. It stays small after a
+ * suspend in which the counter went on, which is therefore no setting of the clock. */
 static int64_t less_what_was_set(struct clock_map *m, int64_t off, int64_t wall_ns,
                                  uint64_t mono_ns)
 {
@@ -206,7 +207,7 @@ bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_
     }
     struct clock_knot next = {ticks, wall_ns, m->rate};
     while (m->count && knot(m, m->count - 1)->ticks >= ticks && m->count > 1)
-        m->count--; /* the planned end of the last bend: a new sample came first */
+        m->count--; /* the planned end of the last bend: this sample is earlier */
     if (!m->count) {
         m->apart_ns = wall_ns - (int64_t)mono_ns;
         m->set_ns = 0;
@@ -217,7 +218,7 @@ bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_
         next.wall_ns = along(last, ticks);
         int64_t off = less_what_was_set(m, wall_ns - m->set_ns - next.wall_ns, wall_ns, mono_ns);
         double bend = (double)off * m->rate / BEND_NS;
-        double most = m->rate / 2; /* never back, never a jump */
+        double most = m->rate / 2; /* at most half the rate: never backwards, never a jump */
         next.ns_per_tick += bend > most ? most : bend < -most ? -most : bend;
     }
     append(m, next);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kinds of numbers that FLOPs are told apart by. */
+/* The number formats that FLOPs are counted by. */
 #ifndef WRITER_BASE_FLOP_CLASS_H
 #define WRITER_BASE_FLOP_CLASS_H
 
@@ -10,15 +10,14 @@ enum flop_class {
 #define FLOP_CLASS(id, name, other) FLOP_##id,
 #include "writer/base/flop_classes.def"
 #undef FLOP_CLASS
-    FLOP_OTHER, /* whole numbers: no rate is compared with theirs */
+    FLOP_OTHER, /* integers: no peak rate is compared with theirs */
     FLOP_CLASSES
 };
 
-/* What EXTRA_DTYPE holds for single precision that runs in TF32 units; no c10::ScalarType has this
- * number. */
+/* EXTRA_DTYPE of single precision in TF32 units; no c10::ScalarType has this number. */
 #define DTYPE_TF32 0x100u
 
-/* The class with this name of n bytes; FLOP_OTHER: there is none. Any thread. */
+/* The class with this name of n bytes; FLOP_OTHER: none. Any thread. */
 enum flop_class flop_class_named(const char *name, size_t n);
 
 /* The class of a c10::ScalarType, or of DTYPE_TF32. Any thread. */

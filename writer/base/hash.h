@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash of bytes for tables in memory; it is never written to a file, so that it may change. Any
- * thread. */
+/* A hash of bytes for tables in memory. Never written to a file, so it may change. Any thread. */
 #ifndef WRITER_BASE_HASH_H
 #define WRITER_BASE_HASH_H
 
@@ -8,7 +7,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Word by word, multiplied and folded. All 64 bits are mixed. Pure. */
 static inline uint64_t hash_text(const char *text, size_t len)
 {
     uint64_t h = len * UINT64_C(0x9e3779b97f4a7c15), word;

@@ -9,7 +9,7 @@
 
 #include "writer/os/os.h"
 
-#define UNSHARE 2 /* CLOSE_RANGE_UNSHARE of linux/close_range.h, which is not everywhere */
+#define UNSHARE 2 /* CLOSE_RANGE_UNSHARE; some systems lack linux/close_range.h */
 
 static void give_turn(struct io_server *s, enum io_turn to)
 {

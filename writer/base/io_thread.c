@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hands system calls to that thread and waits for their results. */
+/* Hands system calls to the thread of io_server.h and waits for their results. */
 #define _GNU_SOURCE
 #include "writer/base/io_thread.h"
 
@@ -19,9 +19,9 @@
 #include "writer/base/run_state.h"
 #include "writer/writer.h"
 
-#define STACK (64u << 10) /* bytes; io_serve() needs some hundred */
+#define STACK (64u << 10) /* bytes; io_serve() needs a few hundred */
 
-static _Atomic(pthread_t) asking; /* the cprof thread; 0: none */
+static _Atomic(pthread_t) asking; /* the cprof thread; 0: calls are made directly */
 
 /* cprof thread */
 static struct io_server server;
@@ -42,7 +42,7 @@ static void wait_for_turn(void)
         futex_wait(&server.turn, IO_SERVES, -1);
 }
 
-/* With the signals blocked and on the processors that the cprof thread has. 0 or an errno value. */
+/* Starts the thread, with signals blocked and the affinity of the cprof thread. 0 or errno. */
 static int start(void)
 {
     pthread_attr_t attr;
@@ -119,7 +119,7 @@ void io_thread_returns(void)
 
 void io_thread_abandon(void)
 {
-    /* a thread that comes later may have the same number */
+    /* a later thread may get the same pthread_t */
     atomic_store(&asking, (pthread_t)0);
 }
 

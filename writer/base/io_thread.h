@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * System calls on descriptors that are not the program's: a thread of ours with a descriptor table
- * of its own makes them for the cprof thread.
+/* System calls on descriptors outside the program's table: a thread with a descriptor table of its
+ * own makes them for the cprof thread.
  *
- * A descriptor of ours in the program's table is open for moments only, and still in its way:
+ * A descriptor of cprof in the program's table would be in its way, even for a moment:
  *
- *   closefrom(3), then open()    The program closes ours in the middle of a write and gets the
- *                                number for a checkpoint. The rest of our write lands there, and
- *                                our close() closes it (tests/e2e/c/descriptors.c shows it).
- *   close(0), then open()        It counts on the number that it gave back and gets another one.
- *   fcntl() locks                A process loses its locks on a file as soon as any descriptor of
- *                                that file is closed.
- *   RLIMIT_NOFILE, /proc/PID/fd  It meets its limit a descriptor early, and finds an unknown one.
+ *   closefrom(3), then open()    The program closes cprof's descriptor during a write and reuses
+ *                                the number for a checkpoint. The rest of cprof's write lands
+ *                                there, and cprof's close() closes it
+ *                                (tests/e2e/c/descriptors.c shows it).
+ *   close(0), then open()        The program expects the number that it freed and gets another.
+ *   fcntl() locks                A process loses its locks on a file when any descriptor of that
+ *                                file is closed.
+ *   RLIMIT_NOFILE, /proc/PID/fd  The program meets its limit a descriptor early, and finds an
+ *                                unknown descriptor.
  *
- * The cprof thread stays in the program's table: CUPTI, trace handlers, stderr, malloc hooks and
- * unwinders of other tools are there. It makes the calls below instead of open(2), write(2) and so
- * on. Each is handed to the other thread and waited for. That thread makes system calls and nothing
- * else (io_server.h); buffers, names and parsing stay on the cprof thread.
+ * The cprof thread stays in the program's table, because CUPTI, trace handlers, stderr, malloc
+ * hooks and unwinders of other tools use it. It makes the calls below instead of open(2), write(2)
+ * and so on. Each call is handed to the other thread and waited for. That thread makes system calls
+ * and nothing else (io_server.h).
  *
- * The other thread starts with the first such call. Its table begins empty (close_range(2) with
- * CLOSE_RANGE_UNSHARE, Linux 5.9). Nothing is copied, so a pipe that the program closes is closed.
- * Where that is refused, where no thread is to be had, and on all other threads, a call is made
- * where it is asked for.
- */
+ * The other thread starts with the first call. Its table begins empty (close_range(2) with
+ * CLOSE_RANGE_UNSHARE, Linux 5.9), so a pipe that the program closes is closed. A call is made
+ * directly where that is refused, where no thread can be made, and on all other threads. */
 #ifndef WRITER_BASE_IO_THREAD_H
 #define WRITER_BASE_IO_THREAD_H
 
@@ -33,31 +32,33 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-struct sockaddr; /* sys/socket.h takes the names send and recv; socklen_t is unsigned */
+/* not from sys/socket.h, whose names send and recv would clash; socklen_t is unsigned */
+struct sockaddr;
 
-/* From now on the calls of this thread go to the other one. cprof thread, once. */
+/* From now on, calls of this thread go to the other thread. cprof thread, once. */
 void io_thread_begin(void);
 
-/* Calls of this thread are made here again. The other thread waits until the process ends: at its
- * return the C library calls free(), and wrappers of pthread_create() run. cprof thread. */
+/* Calls of this thread are made directly again. The other thread stays until the process ends: when
+ * a thread returns, the C library calls free(), and wrappers of pthread_create() run. cprof
+ * thread. */
 void io_thread_end(void);
 
-/* The other thread returns at io_thread_end() all the same: the process is to end with its last
- * thread, and the C library counts. cprof thread. */
+/* Makes the other thread return at io_thread_end() after all: the process ends with its last
+ * thread, and the C library counts threads. cprof thread. */
 void io_thread_returns(void);
 
-/* In a forked child, which has neither of the two threads. */
+/* For a forked child, which has neither thread. */
 void io_thread_abandon(void);
 
-/* CPU time of the other thread so far, ns. cprof thread. */
+/* CPU time of the other thread in ns. cprof thread. */
 uint64_t io_thread_cpu_ns(void);
 
-/* Whether descriptors of this thread's calls are apart from the program's: only then may one stay
- * open. May start the other thread. Any thread. */
+/* True when this thread's descriptors are apart from the program's. Only then may one stay open.
+ * May start the other thread. Any thread. */
 bool io_is_apart(void);
 
-/* As the manual pages of the calls without io_ say: -1 and errno on failure. A descriptor is good
- * for other io_ calls of the same thread only. Any thread. */
+/* As the calls without io_: -1 and errno on failure. A descriptor is valid only for io_ calls of
+ * the same thread. Any thread. */
 int io_open(const char *path, int flags, mode_t mode);
 int io_close(int fd);
 int io_fstat(int fd, struct stat *out);
@@ -75,13 +76,13 @@ int io_getsockopt(int fd, int level, int name, void *to, unsigned *size);
 ssize_t io_send(int fd, const void *bytes, size_t n, int flags);
 ssize_t io_recv(int fd, void *to, size_t n, int flags);
 
-/* Events among `events` that the descriptor has now, as poll(2) with a timeout of 0; 0: none. */
+/* Those of `events` that the descriptor has now, as poll(2) with timeout 0; 0: none. */
 short io_poll(int fd, short events);
 
-/* Any other system call: as syscall(2). */
+/* Any other system call, as syscall(2). */
 long io_call(long number, long a, long b, long c, long d, long e, long f);
 
-/* Writes all n bytes, in as many calls as it takes. 0 or an errno value. Any thread. */
+/* Writes all n bytes, in as many calls as needed. 0 or errno. Any thread. */
 int io_write_all(int fd, const void *bytes, size_t n);
 
 #endif

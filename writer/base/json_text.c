@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON strings and numbers: escaping and UTF-8 repair by table, decimals two digits at a time,
- * doubles that read back as they were in any locale. Pure functions, cprof thread. */
+/* JSON strings and numbers: escapes and UTF-8 repair by table, decimals two digits at a time,
+ * doubles that read back exactly in any locale. Pure functions, cprof thread. */
 #include "writer/base/json_text.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* bytes of a long text handled at a time, so that its worst case needs little room */
+/* bytes of a long text per chunk, to limit the room for its worst case */
 #define CHUNK 512u
 
 const char json_two_digits[200] = {
@@ -40,8 +40,8 @@ const uint64_t json_powers[20] = {
     10000000000000000000ull,
 };
 
-/* What a byte means inside a text: 0 copied, SEQ + k the start of a UTF-8 sequence of the k-th row
- * below, BAD never legal, HEX as \u00xx, any other value the letter behind a backslash. */
+/* What a byte means in a text: 0 copied; SEQ + k starts a UTF-8 sequence of row k below; BAD
+ * invalid; HEX written as \u00xx; else the letter after the backslash. */
 enum { HEX = 1, BAD = 2, SEQ = 8 };
 
 static const uint8_t byte_class[256] = {
@@ -57,7 +57,7 @@ static const uint8_t byte_class[256] = {
     [0xf4] = SEQ + 6,      [0xf5 ... 0xff] = BAD,
 };
 
-/* Unicode 15, table 3-7: length and the range of the second byte; later bytes are 80..BF. */
+/* Unicode 15, table 3-7: length, and range of the second byte. Later bytes are 80..BF. */
 static const struct {
     uint8_t length, low, high;
 } sequences[] = {
@@ -65,8 +65,7 @@ static const struct {
     {4, 0x90, 0xbf}, {4, 0x80, 0xbf}, {4, 0x80, 0x8f},
 };
 
-/* Length of the sequence that begins at text with class k: whole (and *good set), or its maximal
- * subpart. */
+/* Length of the sequence of class k at text: all of it (*good), or its maximal subpart. */
 static size_t sequence_length(const uint8_t *text, size_t n, unsigned k, bool *good)
 {
     size_t length = sequences[k].length;
@@ -79,8 +78,7 @@ static size_t sequence_length(const uint8_t *text, size_t n, unsigned k, bool *g
     return i;
 }
 
-/* Writes the one character at text that is not copied as a plain byte; *used is how many bytes of
- * text it was. */
+/* Writes the one character at text that is not plain. *used: its bytes in text. */
 static char *put_special(char *to, const uint8_t *text, size_t n, size_t *used)
 {
     static const char hex[] = "0123456789abcdef";
@@ -140,7 +138,7 @@ char *json_escape(char *to, const char *text, size_t n)
     return to;
 }
 
-/* How much of text to take now: at most CHUNK bytes, not ending inside a UTF-8 sequence. */
+/* Length of the next chunk: at most CHUNK bytes, not ending inside a UTF-8 sequence. */
 static size_t chunk_length(const char *text, size_t n)
 {
     if (n <= CHUNK)
@@ -148,7 +146,7 @@ static size_t chunk_length(const char *text, size_t n)
     size_t back = 0;
     while (back < 4 && ((uint8_t)text[CHUNK - back] & 0xc0) == 0x80)
         back++;
-    /* Four continuation bytes in a row: whatever began before them is over. */
+    /* Four continuation bytes in a row: no sequence is that long. */
     return back < 4 ? CHUNK - back : CHUNK;
 }
 
@@ -188,7 +186,7 @@ void json_us(struct buf *b, int64_t ns)
         b->len += (size_t)(put_us(to, ns) - to);
 }
 
-/* The bits of a double: comparing them is not touched by flush-to-zero modes that a thread
+/* The bits of a double. Comparing bits is independent of flush-to-zero modes that a thread
  * inherits. */
 static uint64_t bits_of(double value)
 {
@@ -197,9 +195,9 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-/* Numbers with up to nine decimals, which is nearly all there are. scaled / 10^n is one correctly
- * rounded division of two exact doubles, so when it gives the value back, the decimal text scaled /
- * 10^n reads back as the value too. */
+/* Writes numbers with up to nine decimals: nearly all. scaled / 10^n is a correctly rounded
+ * division of two exact doubles. When it equals the value, the text scaled / 10^n reads back as the
+ * value too. NULL: does not apply. */
 static char *put_short_real(char *to, double magnitude)
 {
     static const double tens[] = {1e1, 1e3, 1e6, 1e9};
@@ -219,8 +217,8 @@ static char *put_short_real(char *to, double magnitude)
     return NULL;
 }
 
-/* The rest: the shortest of 15 to 17 digits that reads back, as d.ddde±xx. The C library writes the
- * decimal point of the program's locale, so only digits are taken from its text. */
+/* Writes other numbers: the shortest of 15 to 17 digits that reads back, as d.ddde±xx. Skips the
+ * decimal point in the C library's text, which is that of the locale. */
 static char *put_long_real(char *to, double magnitude)
 {
     char text[64];
@@ -261,8 +259,8 @@ void json_real(struct buf *b, double value)
         *p++ = '-';
         value = -value;
     }
-    /* Subnormal numbers may be read as 0 by this thread's arithmetic, but not by the C library's
-     * text functions. */
+    /* This thread's arithmetic may flush subnormal numbers to 0; the C library's text functions do
+     * not. */
     char *end = exponent != 0 || bits << 1 == 0 ? put_short_real(p, value) : NULL;
     if (!end)
         end = put_long_real(p, value);
@@ -282,7 +280,7 @@ void json_rounded(struct buf *b, double value, int digits)
         bool plain = (*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || *c == 'e';
         if (plain) {
             buf_put(b, c, 1);
-        } else if (!point) { /* a locale's decimal point, of one or more bytes */
+        } else if (!point) { /* the locale's decimal point, one or more bytes */
             buf_put(b, ".", 1);
             point = true;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and strings as JSON text: appended to a buffer, or put into memory that is known to be
- * large enough (the inner loop of the JSON writer). Pure functions, cprof thread. */
+/* Numbers and strings as JSON text: appended to a buffer, or written into memory that is large
+ * enough (the inner loop of the JSON writer). Pure functions, cprof thread. */
 #ifndef WRITER_BASE_JSON_TEXT_H
 #define WRITER_BASE_JSON_TEXT_H
 
@@ -11,48 +11,46 @@
 
 #include "writer/base/buf.h"
 
-/* Appends `text` as a JSON string with quotes: escapes `"`, `\\` and bytes below 0x20 (\\u00xx,
- * \\n, \\t …) and replaces invalid UTF-8 by U+FFFD; every other byte is copied raw (Perfetto
- * refuses surrogate escapes). Table-driven. */
+/* Appends `text` as a JSON string with quotes. Escapes `"`, `\\` and bytes below 0x20 (\\u00xx,
+ * \\n, \\t …), and replaces invalid UTF-8 by U+FFFD. Copies other bytes raw, because Perfetto
+ * refuses surrogate escapes. */
 void json_string(struct buf *b, const char *text, size_t len);
 
 /* Appends a decimal integer. */
 void json_int(struct buf *b, int64_t value);
 
-/* Appends an unsigned integer; above INT64_MAX as a quoted string (readers lose such numbers
- * silently). */
+/* Appends an unsigned integer; above INT64_MAX in quotes, because readers silently lose such
+ * numbers. */
 void json_uint(struct buf *b, uint64_t value);
 
-/* Appends nanoseconds as microseconds with three decimals: 1234567 -> 1234.567. Negative values are
- * printed as 0.000. */
+/* Appends nanoseconds as microseconds with three decimals: 1234567 -> 1234.567. Negative: 0.000. */
 void json_us(struct buf *b, int64_t ns);
 
-/* Appends a double so that it reads back as the same value; not finite as "NaN", "Infinity",
- * "-Infinity" in quotes. */
+/* Appends a double that reads back exactly. Not finite: "NaN", "Infinity" or "-Infinity" in
+ * quotes. */
 void json_real(struct buf *b, double value);
 
-/* Appends a double with so many digits that count (%g), in any locale; not finite as
+/* Appends a double with this many significant digits (%g) in any locale. Not finite: as
  * json_real(). */
 void json_rounded(struct buf *b, double value, int digits);
 
 #define U64_ROOM 20u /* most characters of a uint64_t in decimal */
 #define US_ROOM  24u /* most characters of put_us() */
 
-/* Most characters that n bytes of text take as a JSON string: six per byte (\u001f) and the
- * quotes. */
+/* Most characters of n bytes as a JSON string: six per byte (\u001f), and the quotes. */
 #define STRING_ROOM(n) (6 * (size_t)(n) + 2)
 
 /* "00" "01" … "99". */
 extern const char json_two_digits[200];
 
-/* json_powers[n] = 10 to the n; [0] is 0 so that the number 0 has one digit. */
+/* json_powers[n] = 10^n; [0] is 0, so that the number 0 has one digit. */
 extern const uint64_t json_powers[20];
 
-/* Writes the inside of a JSON string (no quotes) for any bytes, and returns the end. Room for 6 * n
- * bytes is needed. */
+/* Writes any bytes as the inside of a JSON string and returns the end. Needs room for 6 * n
+ * bytes. */
 char *json_escape(char *to, const char *text, size_t n);
 
-/* Bytes of the character of UTF-8 at text[0..n), n > 0; 0: it is none, or a control character. */
+/* Bytes of the UTF-8 character at text[0..n), n > 0; 0: invalid, or a control character. */
 size_t json_utf8_length(const char *text, size_t n);
 
 /* Copies a string literal and returns the end. */
@@ -73,7 +71,7 @@ static inline char *put_2(char *to, uint32_t v)
     return (char *)memcpy(to, json_two_digits + 2 * (size_t)v, 2) + 2;
 }
 
-/* Writes six decimal digits of v < 10^6: no pair of them waits for another one. */
+/* Writes six decimal digits of v < 10^6: three independent pairs. */
 static inline char *put_6(char *to, uint32_t v)
 {
     to = put_2(to, v / 10000);
@@ -153,7 +151,7 @@ static inline char *put_us(char *to, int64_t ns)
     return put_2(to, rest % 100);
 }
 
-/* Non-zero when one of the eight bytes cannot stand in a JSON string as it is or is not ASCII. */
+/* Non-zero when one of the eight bytes needs an escape or is not ASCII. */
 static inline uint64_t dirty_bytes(uint64_t w)
 {
     const uint64_t ones = 0x0101010101010101u;
@@ -164,7 +162,7 @@ static inline uint64_t dirty_bytes(uint64_t w)
     return (w | below | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops;
 }
 
-/* Copies 16 bytes. False: one of them cannot stand in a JSON string as it is, or is not ASCII. */
+/* Copies 16 bytes. False: one of them needs an escape or is not ASCII. */
 static inline bool put_plain_16(char *to, const char *text)
 {
     typedef uint8_t bytes __attribute__((vector_size(16)));
@@ -177,7 +175,7 @@ static inline bool put_plain_16(char *to, const char *text)
     return (bad[0] | bad[1]) == 0;
 }
 
-/* Copies 4 to 15 bytes, in two pieces that overlap. False: as above. */
+/* Copies 4 to 15 bytes, in two overlapping pieces. False: as above. */
 static inline bool put_plain_few(char *to, const char *text, size_t n)
 {
     if (n >= 8) {
@@ -196,9 +194,8 @@ static inline bool put_plain_few(char *to, const char *text, size_t n)
     return dirty_bytes(first | (uint64_t)last << 32) == 0;
 }
 
-/* Writes text as a JSON string with quotes. Names are nearly always plain ASCII, which is copied in
- * large pieces, the last one overlapping the one before. Room for STRING_ROOM(n) bytes is
- * needed. */
+/* Writes text as a JSON string with quotes. Names are nearly always plain ASCII, copied in large
+ * pieces, of which the last overlaps the one before. Needs STRING_ROOM(n) bytes. */
 static inline char *put_string(char *to, const char *text, size_t n)
 {
     *to++ = '"';

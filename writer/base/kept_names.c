@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that are kept once each and for ever. Open addressing over a table that doubles; texts
- * stand one behind the other in blocks that are never freed. */
+/* Texts kept once each, never freed. Open addressing in a table that doubles; the texts are in
+ * blocks. */
 #include "writer/base/kept_names.h"
 
 #include <stdbool.h>
@@ -80,7 +80,7 @@ const char *names_keep(const char *text, uint32_t len)
     if (!n_slots)
         return refuse_kept();
     uint32_t hash = (uint32_t)hash_text(text, len);
-    /* half of them are free at least */
+    /* at least half of the slots are free */
     struct name *slot = find_kept(slots, n_slots, text, len, hash);
     if (slot->text)
         return slot->text;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that are kept once each and for ever: names of calls and of ranges whose kernels are still
- * to come. cprof thread. */
+/* Texts kept once each, never freed: names of calls and ranges whose kernels may still come. cprof
+ * thread. */
 #ifndef WRITER_BASE_KEPT_NAMES_H
 #define WRITER_BASE_KEPT_NAMES_H
 
 #include <stdint.h>
 
-/* The kept copy of a text, not terminated; NULL: no memory, or more than a million different ones
- * or 64 MB of them (counted). */
+/* The kept copy of a text, not terminated. NULL, counted: no memory, more than a million texts, or
+ * 64 MB of them. */
 const char *names_keep(const char *text, uint32_t len);
 
-/* Texts for which there was no room, since last asked. */
+/* Texts without room, since the last call. */
 uint64_t names_refused(void);
 
 #endif

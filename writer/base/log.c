@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages for people: one line, one write(2), no allocation, errno kept. Any thread. A line that
- * nobody takes is left out. */
+/* Messages to the user: one line per write(2), no allocation, errno kept. A line that cannot be
+ * written at once is dropped. Any thread. */
 #include "writer/writer.h"
 
 #include <errno.h>
@@ -14,15 +14,15 @@
 
 #include "writer/os/os.h"
 
-/* in the life of the process, and as many errors: a host's log is not ours to fill */
+/* per process, and as many errors: cprof must not fill a log */
 #define LINES_MAX  100u
 #define LINE_BYTES 2048u
 
 static _Atomic int level = LOG_INFO;
-/* What standard error was when the program began. Written in the constructor. */
+/* Standard error at the start of the program. Written in the constructor. */
 static enum { NOT_ASKED, NOTHING, SOMETHING } began_with;
 static struct stat at_start;
-static _Atomic uint32_t lines[2]; /* written; [1]: errors */
+static _Atomic uint32_t lines[2]; /* lines written; [1]: errors */
 
 void log_set_level(enum log_level new_level)
 {
@@ -34,9 +34,8 @@ void log_start(void)
     began_with = fstat(STDERR_FILENO, &at_start) == 0 ? SOMETHING : NOTHING;
 }
 
-/* The number may be that of a file which the program has opened meanwhile for something else. It is
- * for lines where it is what it was, or what people put in its place: a terminal, a pipe, a file
- * that is appended to. */
+/* The program may have reused descriptor 2 for another file. Lines go there if it is what it was,
+ * or what people redirect to: a terminal, a pipe, a file opened for append. */
 bool log_is_for_lines(void)
 {
     struct stat now;
@@ -50,8 +49,8 @@ bool log_is_for_lines(void)
            (S_ISREG(now.st_mode) && (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND));
 }
 
-/* Whether a line can be written at once: who reads may have stopped, and the program is not to stop
- * with it. The first time it is given a moment; then not, until it reads again. */
+/* True when a line can be written at once. A reader that has stopped must not stop the program. The
+ * first wait is LOG_PATIENCE_MS; further ones are 0 until the reader reads again. */
 static bool has_room(void)
 {
     static _Atomic bool stopped;
@@ -61,8 +60,7 @@ static bool has_room(void)
     return room;
 }
 
-/* Writes to stderr. What a write that fails raises (no reader, RLIMIT_FSIZE) is not the
- * program's. */
+/* Writes to stderr. Holds back the signals that a failed write raises (no reader, RLIMIT_FSIZE). */
 static void write_line(const char *text, size_t size)
 {
     struct write_signals held;
@@ -74,8 +72,9 @@ static void write_line(const char *text, size_t size)
     pthread_setcancelstate(cancel, NULL);
 }
 
-/* A path or a name may hold anything: it stays one line, and commands to a terminal none: controls
- * of ASCII, and those that UTF-8 has in two bytes (0xc2, 0x80 to 0x9f). */
+/* Replaces control characters by spaces: a path or name may contain anything, and must not break
+ * the line or command a terminal. Those of ASCII, and those of two bytes in UTF-8 (0xc2, 0x80 to
+ * 0x9f). */
 static void tame(char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -88,7 +87,7 @@ static void tame(char *text, size_t len)
     }
 }
 
-/* room: LINE_BYTES. */
+/* Formats and writes a line in `room` of LINE_BYTES. */
 static void put_in(char *room, const char *format, va_list args)
 {
     static const char prefix[] = "cprof: ";
@@ -103,15 +102,15 @@ static void put_in(char *room, const char *format, va_list args)
     write_line(room, used);
 }
 
-/* While another thread writes a line, or this one does below a signal handler. */
+/* For a thread while another one writes a line, or a signal handler during one. */
 static __attribute__((noinline)) void put_on_stack(const char *format, va_list args)
 {
     char room[LINE_BYTES];
     put_in(room, format, args);
 }
 
-/* Not on the stack: a handler of a crash that ends the program may stand on one of 8 KB, half of
- * which are the processor's registers. */
+/* Static room: a crash handler that ends the program may have a stack of 8 KB, half of it taken by
+ * registers. */
 static void put_line(const char *format, va_list args)
 {
     static char room[LINE_BYTES];
@@ -131,7 +130,7 @@ static bool is_on(enum log_level at)
     return (int)at <= atomic_load_explicit(&level, memory_order_relaxed);
 }
 
-/* The same for one line of many. */
+/* Writes a line up to the limit. */
 static void put_counted(enum log_level at, const char *format, va_list args)
 {
     if (!is_on(at))

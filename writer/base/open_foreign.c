@@ -22,7 +22,7 @@ static int refusal(const struct stat *st, uint64_t most)
                                           : 0;
 }
 
-/* Whose descriptors: the calls on them. */
+/* The system calls of a descriptor table. */
 struct table {
     int (*open)(const char *path, int flags, mode_t mode);
     int (*fstat)(int fd, struct stat *st);
@@ -37,7 +37,7 @@ static int program_open(const char *path, int flags, mode_t mode)
 static int open_regular(const struct table *table, const char *path, int flags, uint64_t most,
                         struct stat *st)
 {
-    /* Opening a device may do something. */
+    /* first the type: opening a device may have effects */
     if (((flags & O_NOFOLLOW) ? lstat(path, st) : stat(path, st)) != 0)
         return -1;
     int error = refusal(st, most), fd = -1;
@@ -82,7 +82,7 @@ bool owner_is_trusted(uid_t uid)
     char overflow[24], map[4096];
     if (uid == 0 || uid != geteuid())
         return uid == 0;
-    /* Without /proc only the default is known. */
+    /* without /proc only the default is known */
     bool known = read_file("/proc/sys/kernel/overflowuid", overflow, sizeof overflow) > 0;
     read_file("/proc/self/uid_map", map, sizeof map);
     return owner_is_mapped(uid, known ? (uid_t)strtoul(overflow, NULL, 10) : OVERFLOW_UID, map);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Folder and file templates to paths; pure. Checked on the thread that wakes cprof up, expanded on
- * the cprof thread.
- */
+/* Expands folder and file templates to paths. Pure. Checked on the thread that wakes cprof,
+ * expanded on the cprof thread. */
 #include "writer/base/path.h"
 
 #include <inttypes.h>
@@ -18,7 +16,7 @@ struct piece {
     size_t length;
 };
 
-/* Output of known size that stays terminated; once something did not fit, full stays set. */
+/* Output of fixed size, always terminated. `full` stays set once something did not fit. */
 struct output {
     char *text;
     size_t size;
@@ -37,7 +35,7 @@ static void put_output(struct output *output, const char *text, size_t length)
     output->text[output->length] = '\0';
 }
 
-/* A value never adds a folder level or a control character to the path. */
+/* Replaces what would add a folder level or a control character to the path. */
 static void put_value(struct output *output, const char *value)
 {
     if (*value == '\0' || strcmp(value, ".") == 0 || strcmp(value, "..") == 0) {
@@ -64,10 +62,7 @@ static enum path_status fail(struct path_error *error, enum path_status status, 
     return status;
 }
 
-/*
- * The piece that begins at *at, which moves behind it. A piece of length 0 that is no variable is
- * the end. PATH_UNBALANCED has its position in piece.
- */
+/* Reads the piece at *at and moves *at past it. PATH_UNBALANCED: piece->position tells where. */
 static enum path_status next_piece(const char *text, size_t *at, struct piece *piece)
 {
     const char *start = text + *at;
@@ -159,7 +154,7 @@ static const char *last_component(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Stands in names, so that all ranks and runs must come to the same: FNV-1a. */
+/* FNV-1a. Part of file names: all ranks and runs must get the same hash. */
 static uint32_t hash_of_path(const char *text, size_t length)
 {
     uint32_t hash = 2166136261u;
@@ -168,8 +163,8 @@ static uint32_t hash_of_path(const char *text, size_t length)
     return hash;
 }
 
-/* A component that is too long, as it is written instead; `to` may lie before it in the same
- * buffer. Returns its length. */
+/* Writes a component that is too long in its cut form. `to` may be earlier in the same buffer.
+ * Returns the length. */
 static size_t put_cut(char *to, const char *name, size_t length, const char *ending)
 {
     char hash[16];
@@ -184,8 +179,8 @@ static size_t put_cut(char *to, const char *name, size_t length, const char *end
     return kept + more + ends;
 }
 
-/* Makes every component one that the file system takes, the last one with what an open file's name
- * adds. True: some were not. */
+/* Cuts components that the file system would refuse; the last one needs room for the .part ending.
+ * True: some were cut. */
 static bool cut_components(char *path)
 {
     char *to = path;

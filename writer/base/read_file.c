@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads small files without a descriptor of the program's. */
+/* Reads small files without a descriptor of the program. */
 #define _GNU_SOURCE
 #include "writer/base/read_file.h"
 
@@ -12,7 +12,7 @@
 #include "writer/base/io_thread.h"
 #include "writer/base/open_foreign.h"
 
-#define ENTRIES 8192 /* bytes of a folder's entries read at a time */
+#define ENTRIES 8192 /* bytes of a folder's entries per read */
 
 size_t read_file(const char *path, char *text, size_t size)
 {
@@ -36,7 +36,7 @@ size_t read_file(const char *path, char *text, size_t size)
 
 struct folder {
     int fd;
-    size_t at, end; /* of the entries */
+    size_t at, end; /* offsets in `entries` */
     _Alignas(struct dirent) char entries[ENTRIES];
 };
 

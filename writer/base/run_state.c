@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the cprof thread, and tells how far it is. */
+/* Starts the cprof thread and tells its state. */
 #define _GNU_SOURCE
 #include "writer/base/run_state.h"
 #include "writer/writer.h"
@@ -13,11 +13,11 @@
 #include "writer/os/os.h"
 #include "writer/base/wake.h"
 
-#define THREAD_STACK (1u << 20) /* the demangler takes 400 KB of it for a hostile name */
+#define THREAD_STACK (1u << 20) /* the demangler takes 400 KB for a hostile name */
 
 static _Atomic uint32_t life; /* futex: enum run_state; start, exit and the cprof thread write */
 static _Atomic int threads;
-static void *(*cprof_thread)(void *); /* what it runs */
+static void *(*cprof_thread)(void *); /* the function of the cprof thread */
 
 enum run_state run_state_now(void)
 {
@@ -98,15 +98,15 @@ int run_state_start(void *(*run)(void *), const struct writer_options *options)
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, run_state_stack_size(THREAD_STACK));
-    pthread_attr_t plain = attr; /* for a mask that names processors which are gone */
+    pthread_attr_t plain = attr; /* for a mask of processors that no longer exist */
     if (options->affinity)
         pthread_attr_setaffinity_np(&attr, options->affinity_size, options->affinity);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
-    /* A thread begins with the name of the one that makes it. Processes below this one know by the
-     * thread that this one is traced, and may look before it has run. */
+    /* A thread starts with its creator's name. Child processes recognize a traced parent by the
+     * name of the cprof thread, and may look before that thread runs. */
     char own_name[16] = "";
     bool named =
         prctl(PR_GET_NAME, own_name, 0, 0, 0) == 0 && prctl(PR_SET_NAME, "cprof", 0, 0, 0) == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one cprof thread as a thread: how far it is in its life, starting it, waiting for it. */
+/* The life of the cprof thread: its state, starting it, waiting for it. */
 #ifndef WRITER_BASE_RUN_STATE_H
 #define WRITER_BASE_RUN_STATE_H
 
@@ -9,8 +9,8 @@
 
 struct writer_options;
 
-/* Where the cprof thread is. WRITER_SAVED: all files are whole; what follows them is still being
- * done. WRITER_LEAVING: that is over, CUPTI is let go of. */
+/* State of the cprof thread. WRITER_SAVED: all files are whole, their follow-up work is going on.
+ * WRITER_LEAVING: that is done, CUPTI is being released. */
 enum run_state {
     WRITER_NONE,
     WRITER_RUNS,
@@ -24,29 +24,29 @@ enum run_state {
 /* Any thread. */
 enum run_state run_state_now(void);
 
-/* Goes from one part to another; false: it was not in that part. Wakes who waits. Any thread. */
+/* Changes from one state to another and wakes the waiting threads. False: the state was not `from`.
+ * Any thread. */
 bool run_state_change(enum run_state from, enum run_state to);
 
-/* Goes to that part whatever the one before was. Wakes who waits. Any thread. */
+/* Sets the state and wakes the waiting threads. Any thread. */
 void run_state_set(enum run_state to);
 
-/* Waits until the life is no longer in this part, at most `ms`; may return early. Any thread. */
+/* Waits at most `ms` while the state is `part`; may return early. Any thread. */
 void run_state_wait(enum run_state part, int ms);
 
-/* The same until it has left this part, at most `most_ms` in all; the cprof thread is woken
- * meanwhile when it is to stop. Any other thread. */
+/* Waits at most `most_ms` while the state is `part`. In WRITER_STOPPING wakes the cprof thread
+ * meanwhile. Any other thread. */
 void run_state_wait_past(enum run_state part, int64_t most_ms);
 
-/* Starts the cprof thread with all signals blocked, on the processors of options->affinity where
- * these still exist. 0 or an errno value. Any application thread, once. */
+/* Starts the cprof thread with all signals blocked, on those processors of options->affinity that
+ * still exist. 0 or errno. Any application thread, once. */
 int run_state_start(void *(*run)(void *), const struct writer_options *options);
 
-/* Size of the stack, in bytes, for a thread of ours that uses `own` of it: the C library puts the
- * thread-local storage of the program and its libraries there, too. Any thread that may walk over
- * the loader's list. */
+/* Stack size in bytes for a thread of cprof that uses `own` of it: the C library puts the
+ * thread-local storage of all libraries there too. Any thread that may walk the loader's list. */
 size_t run_state_stack_size(size_t own);
 
-/* A thread of ours is about to begin (1), or ends (-1): for writer_threads(). Any thread. */
+/* A thread of cprof is about to begin (1) or ends (-1): for writer_threads(). Any thread. */
 void run_state_thread(int change);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See space.h, and writer_space_left() in writer.h. */
+/* Limits the rings' share of a limited address space. */
 #include "writer/base/space.h"
 
 #include <errno.h>
@@ -11,12 +11,12 @@
 
 #include "writer/writer.h"
 
-/* of what is left, for all rings; and of what is left of that, for the next one */
+/* all rings get 1 / SHARE of what is left; each ring at most 1 / SHARE of the rest */
 #define SHARE      8
 #define LEAST_RING (UINT64_C(256) << 10)
 
 static _Atomic uint64_t allowance = UINT64_MAX; /* bytes; UINT64_MAX: not known yet */
-static _Atomic bool used_up;                    /* until something is given back */
+static _Atomic bool used_up;                    /* until bytes are given back */
 
 static bool get_limits(struct rlimit *space, struct rlimit *data)
 {
@@ -24,8 +24,7 @@ static bool get_limits(struct rlimit *space, struct rlimit *data)
            (space->rlim_cur != RLIM_INFINITY || data->rlim_cur != RLIM_INFINITY);
 }
 
-/* Pages mapped in all, and those of them that the program can write to and shares with nobody; 0:
- * not known. */
+/* All mapped pages, and those of them that are private and writable; 0: unknown. */
 static void get_pages(unsigned long long *all, unsigned long long *data)
 {
     char text[256];

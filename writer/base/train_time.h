@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where training stands, in Composer's terms: what format variables and handlers are told. Plain
- * data. */
+/* Where training stands, in Composer's terms, for template variables and handlers. Plain data. */
 #ifndef WRITER_BASE_TRAIN_TIME_H
 #define WRITER_BASE_TRAIN_TIME_H
 
 #include <stdint.h>
 
-/* Counts are of completed things since the start of the run, or since the start of the epoch where
- * the name says so; *_wct_ns is wall-clock time of the run, the epoch being run and the last batch,
- * in nanoseconds. What nobody reports stays 0. */
+/* Counts are of completed things since the start of the run or, by name, of the epoch. *_wct_ns:
+ * wall-clock nanoseconds of the run, the current epoch and the last batch. What nobody reports
+ * stays 0. */
 struct train_time {
     int64_t epoch;
-    int64_t batch; /* = steps completed */
+    int64_t batch; /* completed steps */
     int64_t batch_in_epoch;
     int64_t sample;
     int64_t sample_in_epoch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The futex on which the cprof thread sleeps: a count of the calls that woke it. */
+/* The futex on which the cprof thread sleeps: a count of wake-ups. */
 #include "writer/base/wake.h"
 
 #include <stdatomic.h>

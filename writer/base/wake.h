@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The word on which the cprof thread sleeps. */
+/* Wakes the cprof thread. */
 #ifndef WRITER_BASE_WAKE_H
 #define WRITER_BASE_WAKE_H
 
@@ -8,10 +8,10 @@
 /* Wakes the cprof thread. Any thread. */
 void wake_thread(void);
 
-/* What wake_wait() wants, read before looking for work. cprof thread. */
+/* The word for wake_wait(); read it before looking for work. cprof thread. */
 uint32_t wake_word(void);
 
-/* Waits until wake_thread() is called after `word` was read, at most `ms` milliseconds; below 0:
+/* Waits until wake_thread() was called after `word` was read, at most `ms` milliseconds; below 0:
  * for ever. cprof thread. */
 void wake_wait(uint32_t word, int64_t ms);
 
