@@ -17,8 +17,8 @@ struct kept {
 };
 
 static struct kept *table; /* by the low bits of the id's hash */
-/* the same of spans that made nodes of CUDA graphs, which are launched long after; text NULL:
- * not ended */
+/* the same for spans that made nodes of CUDA graphs, which are launched much later; text NULL: the
+ * span has not ended */
 static struct kept *captured;
 static struct buf scratch;
 
@@ -41,7 +41,7 @@ static double number(const struct json_arg *a)
     return (double)value;
 }
 
-/* Of each byte of n ranks' transfer; 0: not known. */
+/* Bus bytes per byte that n ranks transfer; 0: unknown. */
 static double bus_share(const struct json_arg *name, double n)
 {
     if (is_text(name, "allreduce"))
@@ -74,7 +74,7 @@ bool collective_stats_read(const uint8_t *data, size_t n, struct transfer *out)
     if (!name.key)
         return false;
     if (several)
-        out->bytes = 0; /* nobody knows which part a kernel did */
+        out->bytes = 0; /* unknown which part a kernel did */
     else
         out->bus = bus_share(&name, ranks);
     return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One record to its lines of Chrome JSON. The shape of each event is Kineto's, key by key, so that
- * its readers (HTA, TensorBoard's plugin, TraceLens) read ours. An event is appended whole or not
- * at all. Pure functions, cprof thread. */
+/* Writes a record as Chrome JSON. Each event has Kineto's shape, key by key, for its readers (HTA,
+ * TensorBoard's plugin, TraceLens). An event is appended whole or not at all. Pure functions, cprof
+ * thread. */
 #include "writer/json/json.h"
 #include "writer/json/collective_stats.h"
 #include "writer/json/json_args.h"
@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-/* most bytes of an event without its name, category text, shapes and args */
+/* most bytes of an event, without name, category text, shapes and args */
 #define EVENT_ROOM 512u
 
 static const char *const category_text[CAT_COUNT] = {
@@ -21,7 +21,7 @@ static const char *const category_text[CAT_COUNT] = {
 #undef CATEGORY
 };
 
-/* Appends the items of DATA_ARGS. Returns what json_args() does. */
+/* Appends the items of DATA_ARGS. Returns as json_args(). */
 static bool put_args(struct buf *b, const struct record *r, const char *const *names,
                      unsigned n_names, bool first)
 {
@@ -38,7 +38,7 @@ static bool put_args(struct buf *b, const struct record *r, const char *const *n
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* The same for a category that is a text of the program's. instant: ph i instead of X. */
+/* Begins an event with a category text of the program. instant: ph i instead of X. */
 static char *begin_own_category(struct buf *b, bool instant, const struct json_arg *category,
                                 struct text name)
 {
@@ -49,7 +49,7 @@ static char *begin_own_category(struct buf *b, bool instant, const struct json_a
     return buf_room(b, EVENT_ROOM);
 }
 
-/* Finds the item of a record's args that names its category. */
+/* Finds the item of a record's args that gives its category. */
 static bool own_category(const struct record *r, struct json_arg *category)
 {
     if (r->data_kind != DATA_ARGS)
@@ -63,13 +63,13 @@ static bool own_category(const struct record *r, struct json_arg *category)
     return false;
 }
 
-/* A record's category, or the one that readers show when it is none of ours. */
+/* A record's category; CAT_USER_ANNOTATION for unknown values. */
 static enum category category_of(const struct record *r)
 {
     return r->category < CAT_COUNT ? (enum category)r->category : CAT_USER_ANNOTATION;
 }
 
-/* Writes the args that Kineto gives to every operator and annotation, each followed by ", ". */
+/* Writes the args that Kineto gives to every operator and annotation. */
 static char *put_operator(char *p, const struct record *r)
 {
     if (r->id != 0) {
@@ -87,7 +87,7 @@ static char *put_operator(char *p, const struct record *r)
     return put_literal(p, "\"Record function id\": 0");
 }
 
-/* Of a transfer that is over when its call is. */
+/* Appends the bandwidth of a blocking transfer. */
 static void put_bandwidth(struct buf *b, const struct record *r, const struct json_place *at)
 {
     struct transfer t;
@@ -99,7 +99,7 @@ static void put_bandwidth(struct buf *b, const struct record *r, const struct js
     }
 }
 
-/* X: a span, whatever recorded it. */
+/* X: a span. */
 static void put_span(struct buf *b, const struct record *r, struct text name,
                      const struct json_place *at, const char *const *dtype_names, unsigned n_dtypes)
 {
@@ -144,7 +144,7 @@ static void put_span(struct buf *b, const struct record *r, struct text name,
     }
 }
 
-/* i: a moment, with what the program said about it. */
+/* i: an instant, with the program's args. */
 static void put_instant(struct buf *b, const struct record *r, const struct json_place *at)
 {
     struct text name = record_name(r);
@@ -190,7 +190,7 @@ static void begin_async(struct buf *b, const char *phase, const struct record *r
         end_at(b, put_place(p, at));
 }
 
-/* b and e: a range that does not nest with the row of its thread, each end on the thread where it
+/* b and e: a range that does not nest in its thread's row. Each end is on the thread where it
  * happened. */
 static void put_async(struct buf *b, const struct record *r, struct text name,
                       const struct json_place *at, const char *const *dtype_names,
@@ -212,8 +212,7 @@ static void put_async(struct buf *b, const struct record *r, struct text name,
     buf_puts(b, "},\n");
 }
 
-/* C: one event with the one series `key`. A key that says nothing more than the name becomes
- * "value". */
+/* C: an event with the one series `key`. A key that repeats the name becomes "value". */
 static void put_series(struct buf *b, const struct record *r, const struct json_place *at,
                        const struct json_arg *series, bool only)
 {
@@ -295,7 +294,7 @@ void json_record(struct buf *b, const struct record *r, struct text name,
     case REC_MEMORY:
         json_memory(b, r, at);
         break;
-    case REC_OUT_OF_MEMORY: /* window_memory.c: with who holds the memory */
+    case REC_OUT_OF_MEMORY: /* written by window_memory.c, with the holders of memory */
     case REC_NODE:
     case REC_PAD:
         break;
@@ -303,7 +302,7 @@ void json_record(struct buf *b, const struct record *r, struct text name,
     whole_or_nothing(b, start);
 }
 
-/* Appends one end of a flow; tail is what follows its name. */
+/* Appends one end of a flow; tail follows its name. */
 static void put_flow_end(struct buf *b, const struct beginning *begin, const char *kind,
                          uint64_t id, const struct json_place *at, const char *tail)
 {
@@ -332,7 +331,7 @@ void json_flow(struct buf *b, const char *kind, uint64_t id, const struct json_p
     whole_or_nothing(b, start);
 }
 
-/* Appends an M event up to its args' opening brace. */
+/* Appends an M event up to the brace of its args. */
 static void begin_meta(struct buf *b, const char *kind, uint32_t pid, uint32_t tid)
 {
     static const struct beginning begin = BEGINNING("{\"ph\": \"M\", \"name\": ");

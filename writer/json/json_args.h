@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The named values of a record (DATA_ARGS): reading them, and as JSON. Pure; cprof thread. */
+/* The named values of a record (DATA_ARGS): reads them and writes them as JSON. Pure; cprof
+ * thread. */
 #ifndef WRITER_JSON_JSON_ARGS_H
 #define WRITER_JSON_JSON_ARGS_H
 
@@ -10,27 +11,26 @@
 #include "writer/base/base.h"
 #include "writer/record/record.h"
 
-/* One item; key and value point into the data. */
+/* One item. key and value point into the data. */
 struct json_arg {
     uint8_t type; /* enum arg_type */
     const char *key;
     size_t key_len;
-    const uint8_t *value; /* 8 bytes, unaligned, or the text */
+    const uint8_t *value; /* 8 bytes, unaligned; or the text */
     size_t value_len;
 };
 
-/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no
- * sense. */
+/* Reads the item at *at and advances *at. False: the end, or cut or invalid data. */
 bool json_next_arg(const uint8_t **at, const uint8_t *end, struct json_arg *a);
 
-/* True for the item that holds the event's own category. */
+/* True for the item that gives the event's own category. */
 bool json_arg_is_category(const struct json_arg *a);
 
-/* Appends the value alone. */
+/* Appends only the value. */
 void json_arg_value(struct buf *b, const struct json_arg *a);
 
-/* Appends `"key": value` for each item of the n bytes but category and shapes; first is false when
- * something stands before them. Returns what it is for what follows. */
+/* Appends `"key": value` for each item of the n bytes but category and shapes. first: nothing
+ * stands before them; returns the same for what follows. */
 bool json_args(struct buf *b, const uint8_t *at, size_t n, bool first);
 
 #endif

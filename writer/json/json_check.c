@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict JSON from programs, made fit for a trace (writer_check_json() in writer.h). The copy is
- * never longer than the text: blanks go, and an escape is at least as long as what stands for
- * it. */
+/* Checks JSON from the program and makes it fit for a trace (writer_check_json() in writer.h). The
+ * copy is never longer than the text: blanks are dropped, and an escape is at least as long as its
+ * character. */
 #include <string.h>
 
 #include "writer/base/base.h"
@@ -9,7 +9,7 @@
 
 /* ---- strings ---- */
 
-/* Copies the escape or character at *from that is not plain ASCII. NULL: *what is wrong there. */
+/* Copies the escape or non-ASCII character at *from. NULL: *what tells why it is invalid. */
 static char *copy_special(char *to, const char **from, const char *end, const char **what)
 {
     if (*from[0] == '\\') {
@@ -29,7 +29,7 @@ static char *copy_special(char *to, const char **from, const char *end, const ch
     return to + n;
 }
 
-/* The inside of a string or key. NULL: s->fault is filled. */
+/* Copies the inside of a string or key. NULL: s->fault is filled. */
 static char *copy_string(char *to, const struct json_scan *s)
 {
     const char *from = s->text + s->from, *end = s->text + s->to;
@@ -48,14 +48,14 @@ static char *copy_string(char *to, const struct json_scan *s)
 
 /* ---- numbers ---- */
 
-/* True when a number is beyond a double, which readers take for infinite. Not by strtod, which asks
- * the locale. */
+/* True when a number exceeds a double, which readers take for infinite. Not by strtod(), which
+ * depends on the locale. */
 static bool too_large(const char *number, const char *end)
 {
     static const char most[] = "17976931348623158"; /* DBL_MAX, its last digit rounded up */
     char digits[sizeof most] = "";
     size_t kept = 0;
-    int64_t magnitude = 0, exponent = 0; /* the value is 0.DIGITS times 10 to the magnitude */
+    int64_t magnitude = 0, exponent = 0; /* the value is 0.DIGITS * 10^magnitude */
     bool point = false, negative = false;
     for (; number < end && *number != 'e' && *number != 'E'; number++) {
         point = point || *number == '.';
@@ -80,7 +80,7 @@ static bool too_large(const char *number, const char *end)
 
 /* ---- values ---- */
 
-/* A number or word as it stands. NULL: s->fault is filled. */
+/* Copies a number or word. NULL: s->fault is filled. */
 static char *copy_plain(char *to, const struct json_scan *s, enum json_token token)
 {
     const char *from = s->text + s->from, *end = s->text + s->to;
@@ -94,7 +94,7 @@ static char *copy_plain(char *to, const struct json_scan *s, enum json_token tok
     return to + (s->to - s->from);
 }
 
-/* Appends a token, and the comma before it. NULL: s->fault is filled. */
+/* Appends a token, with a comma before it if needed. NULL: s->fault is filled. */
 static char *copy_token(char *to, const struct json_scan *s, enum json_token token, bool comma)
 {
     if (comma && token != JSON_CLOSES)

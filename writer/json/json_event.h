@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every event's JSON text has in common: how it begins, where and when it is. Only the
- * writer/json*.c files include it; everybody else uses json.h and json_gpu.h. Pure functions, cprof
- * thread. */
+/* The common parts of events: beginning, place and time. Only for the .c files of writer/json;
+ * others use json.h and json_gpu.h. Pure functions, cprof thread. */
 #ifndef WRITER_JSON_JSON_EVENT_H
 #define WRITER_JSON_JSON_EVENT_H
 
 #include "writer/json/json.h"
 #include "writer/base/base.h"
 
-#define PLACE_TEXT  48u  /* `, "pid": 4294967295, "tid": 4294967295, "ts": ` and a little */
+#define PLACE_TEXT  48u  /* room for `, "pid": 4294967295, "tid": 4294967295, "ts": ` */
 #define PLACES_KEPT 32u  /* a power of two */
-#define INLINE_NAME 512u /* names up to here take one look at the buffer's room */
+#define INLINE_NAME 512u /* names up to this length check the buffer's room once */
 
-/* The constant beginning of an event, padded so that it is copied as one block. */
+/* The constant beginning of an event, padded to be copied as one block. */
 struct beginning {
     char text[63];
     uint8_t len;
@@ -36,12 +35,11 @@ static const struct beginning instant_begin[CAT_COUNT] = {
 #undef CATEGORY
 };
 
-/* Of every counter. */
+/* The beginning of every counter. */
 static const struct beginning counter_begin = BEGINNING("{\"ph\": \"C\", \"name\": ");
 
-/* Makes sure of room for `room` bytes behind the name, writes the beginning and the name, and
- * returns where the event goes on; the caller adds to len with end_at(). NULL when there is no
- * room. */
+/* Writes the beginning and the name, with `room` bytes left after them. Returns where the event
+ * continues; the caller adds to len by end_at(). NULL: no room. */
 static inline char *begin_event(struct buf *b, const struct beginning *begin, const char *name,
                                 size_t n, size_t room)
 {
@@ -57,22 +55,22 @@ static inline char *begin_event(struct buf *b, const struct beginning *begin, co
     return put_string(to + begin->len, name, n);
 }
 
-/* Says that the event has been written up to p. */
+/* The event has been written up to p. */
 static inline void end_at(struct buf *b, const char *p)
 {
     b->len = (size_t)(p - b->data);
 }
 
-/* Takes back what was appended since `start` when it did not all fit. */
+/* Removes what was appended since `start` when not all of it fit. */
 static inline void whole_or_nothing(struct buf *b, size_t start)
 {
     if (b->failed)
         b->len = start;
 }
 
-/* The text of a row. */
+/* The cached text of a row. */
 struct place_text {
-    uint32_t pid, tid, len; /* len 0: nothing yet */
+    uint32_t pid, tid, len; /* len 0: empty */
     char text[PLACE_TEXT];
 };
 
@@ -89,8 +87,8 @@ static __attribute__((noinline)) void make_place_text(struct place_text *row,
     row->len = (uint32_t)(p - row->text);
 }
 
-/* Writes pid, tid and ts. Events come from the same few rows again and again: the texts of these
- * are kept, and copied as a block. */
+/* Writes pid, tid and ts. Events come from few rows, whose texts are cached and copied as a
+ * block. */
 static inline char *put_place(char *p, const struct json_place *at)
 {
     static struct place_text rows[PLACES_KEPT];
@@ -101,14 +99,13 @@ static inline char *put_place(char *p, const struct json_place *at)
     return put_us(p + row->len, at->start_ns);
 }
 
-/* Nanoseconds from the one rounded end to the other, which is what keeps rows nested. */
+/* Duration in ns between the two rounded ends, which keeps rows nested. */
 static inline int64_t duration_of(const struct json_place *at)
 {
     int64_t start = at->start_ns > 0 ? at->start_ns : 0;
     return at->end_ns > start ? at->end_ns - start : 0;
 }
 
-/* Writes the duration. */
 static inline char *put_duration(char *p, const struct json_place *at)
 {
     p = put_literal(p, ", \"dur\": ");

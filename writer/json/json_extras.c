@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the numbers that records carry besides their data. */
+/* Writes the extra numbers of records. */
 #include "writer/json/json_extras.h"
 
 #include "writer/json/json_event.h"
@@ -24,7 +24,7 @@ static void put_number(struct buf *b, const char *key, uint64_t value, bool *fir
         end_at(b, put_u64(p, value));
 }
 
-/* Kineto's key. */
+/* Module Hierarchy is Kineto's key. */
 static void put_module(struct buf *b, uint64_t id, bool *first)
 {
     uint32_t len;
@@ -35,13 +35,13 @@ static void put_module(struct buf *b, uint64_t id, bool *first)
     }
 }
 
-/* Of what computes: a range or a call of CUDA inside has its row in the operator's. */
+/* Only for what computes: ranges and CUDA calls inside are in the operator's row. */
 static bool tells_recompute(const struct record *r)
 {
     return r->category == CAT_CPU_OP || r->category == CAT_LIBRARY;
 }
 
-/* What a graph will do, not what was done here. */
+/* FLOPs of the graph that is being captured, not done here. */
 static void put_captured(struct buf *b, uint64_t flops, bool *first)
 {
     if (flops != 0)
@@ -71,7 +71,7 @@ void json_extras(struct buf *b, const struct record *r, bool first)
         put_key(b, "flops per byte", &first);
         char *p = buf_room(b, NUMBER_ROOM);
         if (p) {
-            /* three decimals, as of microseconds */
+            /* put_us() prints three decimals */
             end_at(b, put_us(p, (int64_t)((double)flops / (double)bytes * 1000 + 0.5)));
         }
     }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU records to Chrome JSON text. Keys, their order and units are Kineto's (libkineto's
- * CuptiActivity), so that its readers read ours; what is unknown is left out or -1, never invented.
- * Pure functions, cprof thread. */
+/* GPU records as Chrome JSON text. Keys, order and units are Kineto's (libkineto's CuptiActivity).
+ * Unknown values are left out or -1, never invented. Pure functions, cprof thread. */
 #include "writer/json/json_gpu.h"
 #include "writer/json/json_event.h"
 #include "writer/stack/stack.h"
 
 #include <stdbool.h>
 
-/* Most bytes of an event without its name: a kernel of a graph whose every number is as long as can
- * be takes 900. */
+/* Most bytes of an event without its name. A graph's kernel with the longest numbers takes 900. */
 #define GPU_ROOM 1024u
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -18,7 +16,7 @@
 #define TEXT(literal) {literal, sizeof(literal) - 1}
 /* clang-format on */
 
-/* The record's own name, or another one where it has none. */
+/* The record's name, or `other` if it has none. */
 static struct text name_or(const struct gpu_record *r, struct text other)
 {
     if (!r->name || r->name_len == 0)
@@ -29,17 +27,16 @@ static struct text name_or(const struct gpu_record *r, struct text other)
 /* Writes a literal such as `, "stream": ` and a number. */
 #define put_number(p, literal, value) put_u64(put_literal(p, literal), (value))
 
-/* Writes a literal and a number of 32 bits that is -1 where there is none. */
+/* Writes a literal and a 32-bit number; -1 for GPU_NONE. */
 #define put_ordinal(p, literal, value) put_some(put_literal(p, literal), (value))
 
-/* Writes the number of a device, context, stream or event. */
+/* Writes the number of a device, context, stream or event; -1 for GPU_NONE. */
 static inline char *put_some(char *p, uint32_t value)
 {
     return value != GPU_NONE ? put_u64(p, value) : put_literal(p, "-1");
 }
 
-/* Writes a number >= 0 with up to six decimals and at least one. It is at most 9e18 (no reader
- * needs more than that of a quantity such as GB/s). */
+/* Writes a number >= 0 with one to six decimals, at most 9e18. */
 static char *put_decimal(char *p, double value)
 {
     if (value >= 1e12)
@@ -76,7 +73,7 @@ static inline char *put_where(char *p, const struct gpu_record *r)
     return put_number(p, ", \"correlation\": ", r->correlation);
 }
 
-/* Writes the graph that the record is from, if any. */
+/* Writes graph and node of the record, if any. */
 static inline char *put_graph(char *p, const struct gpu_record *r)
 {
     if (r->graph != 0 || r->node != 0)
@@ -108,7 +105,7 @@ static inline char *put_triple(char *p, const int32_t *v)
     return p;
 }
 
-/* Begins an X event up to its args' opening brace. NULL when there is no room. */
+/* Begins an X event up to the brace of its args. NULL: no room. */
 static inline char *begin_span(struct buf *b, enum category category, struct text name,
                                const struct json_place *at)
 {
@@ -120,7 +117,7 @@ static inline char *begin_span(struct buf *b, enum category category, struct tex
     return put_literal(p, ", \"args\": {");
 }
 
-/* Ends an event. p: as far as it is written, NULL when it does not fit. start: where it began. */
+/* Ends an event. p: written so far; NULL: it does not fit. start: where it began. */
 static inline void end_event(struct buf *b, size_t start, char *p)
 {
     if (p)
@@ -137,28 +134,26 @@ static const char *const memory_kinds[] = {"Unknown",       "Pageable",      "Pi
                                            "Device",        "Array",         "Managed",
                                            "Device Static", "Managed Static"};
 
-/* The word for a kind of copy. */
 static const char *copy_word(uint8_t kind)
 {
     return copy_kinds[kind < sizeof(copy_kinds) / sizeof(*copy_kinds) ? kind : 0];
 }
 
-/* The word for a kind of memory. */
 static const char *memory_word(uint8_t kind)
 {
     return memory_kinds[kind < sizeof(memory_kinds) / sizeof(*memory_kinds) ? kind : 0];
 }
 
-/* Copies a text that is shorter than the room, and returns the end. */
+/* Copies a text that is shorter than the room. Returns the end. */
 static char *put_word(char *to, const char *word)
 {
     size_t n = strlen(word);
     return (char *)memcpy(to, word, n) + n;
 }
 
-#define MADE_NAME JSON_NAME_ROOM /* most bytes of a name that is made here */
+#define MADE_NAME JSON_NAME_ROOM /* most bytes of a name made here */
 
-/* Kineto's name of a copy: Memcpy HtoD (Pageable -> Device). HTA takes its kind from the first
+/* Kineto's name of a copy: Memcpy HtoD (Pageable -> Device). HTA takes the kind from its first
  * eleven characters. */
 static struct text copy_name(char room[MADE_NAME], const struct gpu_record *r)
 {
@@ -172,7 +167,7 @@ static struct text copy_name(char room[MADE_NAME], const struct gpu_record *r)
     return (struct text){room, (uint32_t)(p - room)};
 }
 
-/* Memset (Device). */
+/* Kineto's name of a fill: Memset (Device). */
 static struct text fill_name(char room[MADE_NAME], const struct gpu_record *r)
 {
     char *p = put_literal(room, "Memset (");
@@ -181,7 +176,6 @@ static struct text fill_name(char room[MADE_NAME], const struct gpu_record *r)
     return (struct text){room, (uint32_t)(p - room)};
 }
 
-/* CUDA graph 5. */
 static struct text graph_name(char room[MADE_NAME], const struct gpu_record *r)
 {
     char *p = put_number(room, "CUDA graph ", r->graph);
@@ -197,7 +191,7 @@ static char *put_kernel(char *p, const struct gpu_record *r)
     p = put_number(p, ", \"registers per thread\": ", r->kernel.registers);
     p = put_literal(p, ", \"shared memory\": ");
     p = put_i64(p, r->kernel.shared_memory);
-    if (r->kernel.blocks_per_sm >= 0) { /* -1: the device is not known; not if it is NaN either */
+    if (r->kernel.blocks_per_sm >= 0) { /* false for -1 (unknown device) and for NaN */
         p = put_literal(p, ", \"blocks per SM\": ");
         p = put_decimal(p, (double)r->kernel.blocks_per_sm);
     }
@@ -221,7 +215,7 @@ static char *put_kernel(char *p, const struct gpu_record *r)
     return p;
 }
 
-/* A copy or a fill. */
+/* Writes the args of a copy or fill. */
 static char *put_copy(char *p, const struct gpu_record *r, const struct json_place *at)
 {
     if (r->kind == GPU_COPY && (r->flags & GPU_PEER) != 0) {
@@ -249,8 +243,8 @@ static char *put_copy(char *p, const struct gpu_record *r, const struct json_pla
     return p;
 }
 
-/* Appends which span captured a graph's node. Returns where the event goes on, NULL when there is
- * no room. */
+/* Appends which span captured the node of a graph. Returns where the event continues; NULL: no
+ * room. */
 static char *put_capture(struct buf *b, char *p, const struct json_link *link)
 {
     if (link->captured_by != 0) {
@@ -265,7 +259,7 @@ static char *put_capture(struct buf *b, char *p, const struct json_link *link)
     return p;
 }
 
-/* Appends what a communication library's kernel sends. As put_capture(). */
+/* Appends the transfer of a communication library's kernel. Returns as put_capture(). */
 static char *put_transfer(struct buf *b, char *p, const struct json_link *link,
                           const struct json_place *at)
 {
@@ -279,7 +273,6 @@ static char *put_transfer(struct buf *b, char *p, const struct json_link *link,
 
 static const struct text no_call = TEXT("unknown CUDA call"), no_overhead = TEXT("Unknown");
 
-/* Of what ran on the device. */
 static struct json_name work_name(const struct gpu_record *r, char room[MADE_NAME])
 {
     static const struct text no_name = TEXT("unknown kernel");
@@ -318,7 +311,6 @@ struct json_name json_gpu_name(const struct gpu_record *r, char room[JSON_NAME_R
                                      : work_name(r, room);
 }
 
-/* Begins a named event. */
 static char *begin_named(struct buf *b, const struct json_name *name, const struct json_place *at)
 {
     return begin_span(b, name->category, (struct text){name->text, (uint32_t)name->len}, at);
@@ -357,7 +349,6 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
 
 /* ---- calls, waits, events, overhead, ranges -------------------------------------------------- */
 
-/* Ends a call's event with its stack. */
 static void end_with_stack(struct buf *b, size_t start, const char *p, uint32_t stack, bool first)
 {
     end_at(b, p);
@@ -375,7 +366,7 @@ void json_gpu_call(struct buf *b, const struct gpu_record *r, const struct json_
     if (p) {
         const char *args = p;
         p = put_external_id(p, external_id);
-        if (r->correlation != 0) { /* else a hook saw it and CUPTI did not */
+        if (r->correlation != 0) { /* 0: a hook saw the call, CUPTI did not */
             p = put_number(p, "\"cbid\": ", r->call.cbid);
             p = put_number(p, ", \"correlation\": ", r->correlation);
             p = put_literal(p, ", ");
@@ -442,8 +433,7 @@ void json_gpu_annotation(struct buf *b, const char *name, uint32_t name_len,
 
 /* ---- driver memory --------------------------------------------------------------------------- */
 
-/* What the counter counts: Driver memory CUDA:0, Driver memory CUDA:0 Array, Driver memory
- * Pinned. */
+/* The counter's name: Driver memory CUDA:0, Driver memory CUDA:0 Array, Driver memory Pinned. */
 static struct text counter_name(char room[MADE_NAME], const struct gpu_record *r)
 {
     uint32_t device = gpu_memory_device(r);
@@ -457,8 +447,8 @@ static struct text counter_name(char room[MADE_NAME], const struct gpu_record *r
     return (struct text){room, (uint32_t)(p - room)};
 }
 
-/* The instant. The names of its args are those of Kineto's [memory] where they mean the same. No
- * `stream`: it stands on a CPU row. */
+/* Appends the instant. Its args have the names of Kineto's [memory] where they mean the same. No
+ * `stream`: the row is a CPU row. */
 static void put_allocation(struct buf *b, const struct gpu_record *r, const struct json_place *at,
                            uint64_t external_id, int64_t allocated)
 {
@@ -523,7 +513,7 @@ void json_gpu_memory_peak(struct buf *b, uint32_t device, uint8_t kind, uint64_t
 
 /* ---- arrows ---------------------------------------------------------------------------------- */
 
-/* Writes all of an arrow's end but its last characters. */
+/* Writes an end of an arrow, without its last characters. */
 static inline char *put_arrow(char *p, uint64_t id, const struct json_place *at)
 {
     p = put_u64(p, id & INT64_MAX);

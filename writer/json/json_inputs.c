@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes an operator's inputs in Kineto's keys. What was cut, or makes no sense, ends the list at
- * the last whole item. */
+/* Writes an operator's inputs in Kineto's keys. Cut or invalid data ends the list at the last whole
+ * item. */
 #include "writer/json/json_inputs.h"
 
 #include <math.h>
@@ -10,13 +10,13 @@
 #include "writer/json/json_event.h"
 #include "writer/record/record.h"
 
-#define REAL_DIGITS 17 /* with which any double reads back as the same value */
+#define REAL_DIGITS 17 /* any double reads back exactly */
 
 /* One item of DATA_SHAPES. */
 struct input {
     uint8_t tag;
     uint8_t dtype; /* SHAPE_TENSOR */
-    uint8_t count; /* of bodies, or of scalars */
+    uint8_t count; /* number of bodies, or of scalars */
     const uint8_t
         *data;   /* one or `count` bodies; the number of a scalar; `count` items of a list */
     size_t size; /* of the data */
@@ -24,7 +24,7 @@ struct input {
 
 /* ---- reading ---- */
 
-/* Bytes of one tensor body; 0 when it was cut. */
+/* Bytes of a tensor body; 0: cut. */
 static size_t body_size(const uint8_t *p, const uint8_t *end)
 {
     size_t size = end - p >= 2 ? shape_body_size(p) : 0;
@@ -36,14 +36,13 @@ static bool is_scalar(uint8_t tag)
     return tag == SHAPE_SCALAR || (tag >= SHAPE_INT && tag <= SHAPE_TRUE);
 }
 
-/* Bytes of a scalar behind its tag. */
+/* Bytes of a scalar after its tag. */
 static size_t number_size(uint8_t tag)
 {
     return tag == SHAPE_COMPLEX ? 16 : tag == SHAPE_INT || tag == SHAPE_REAL ? 8 : 0;
 }
 
-/* Bytes of an element of a list of scalars, its tag included; 0 when it was cut or is no such
- * thing. */
+/* Bytes of an element of a list of scalars, with its tag; 0: cut or invalid. */
 static size_t element_size(const uint8_t *p, const uint8_t *end)
 {
     if (p >= end || (!is_scalar(*p) && *p != SHAPE_OTHER))
@@ -52,8 +51,7 @@ static size_t element_size(const uint8_t *p, const uint8_t *end)
     return (size_t)(end - p) >= size ? size : 0;
 }
 
-/* Takes the item at *at and steps over it. False at the end, and where the rest was cut or makes no
- * sense. */
+/* Reads the item at *at and advances *at. False: the end, or cut or invalid data. */
 static bool next_input(const uint8_t **at, const uint8_t *end, struct input *in)
 {
     const uint8_t *p = *at;
@@ -99,7 +97,7 @@ static char *put_numbers(char *to, const uint8_t *numbers, unsigned n)
     return to;
 }
 
-/* Writes the sizes, or the strides, of the tensor body at *body and steps over it. */
+/* Writes the sizes or strides of the tensor body at *body, and advances *body. */
 static char *put_body(char *to, const uint8_t **body, bool strides)
 {
     unsigned ndim = (*body)[1] & SHAPE_NDIM;
@@ -110,8 +108,8 @@ static char *put_body(char *to, const uint8_t **body, bool strides)
     return to;
 }
 
-/* Appends the sizes, or the strides, of one input: [2, 3] for a tensor, [[2], [3]] for a list, []
- * for all else. */
+/* Appends the sizes or strides of an input: [2, 3] for a tensor, [[2], [3]] for a list, [] for
+ * others. */
 static void put_dims(struct buf *b, const struct input *in, bool strides)
 {
     /* A size of 8 bytes takes at most 22 characters with its comma, a body's two bytes at most "[],
@@ -146,7 +144,7 @@ static void put_strides(struct buf *b, const struct input *in)
     put_dims(b, in, true);
 }
 
-/* Appends the type word of one input as a JSON string. */
+/* Appends the type of an input as a JSON string. */
 static void put_type(struct buf *b, const struct input *in, const char *const *names,
                      unsigned n_names)
 {
@@ -164,10 +162,10 @@ static void put_type(struct buf *b, const struct input *in, const char *const *n
         json_string(b, word, n);
 }
 
-/* Appends a double as torch prints one in a c10::IValue: whole ones as an int64_t and a point. */
+/* Appends a double as torch prints it in a c10::IValue: a whole number as int64_t with a point. */
 static void put_real(struct buf *b, double value)
 {
-    const double limit = 9223372036854775808.0; /* 2 to the 63 */
+    const double limit = 9223372036854775808.0; /* 2^63 */
     bool fits = (value == 0 || isnormal(value)) && value >= -limit && value < limit;
     if (fits && (double)(int64_t)value == value) {
         json_int(b, (int64_t)value);
@@ -180,8 +178,7 @@ static void put_real(struct buf *b, double value)
     }
 }
 
-/* Appends the value of a scalar with this tag as torch prints it; nothing of one that cannot be
- * told. */
+/* Appends a scalar with this tag as torch prints it; nothing for an unknown value. */
 static void put_scalar(struct buf *b, uint8_t tag, const uint8_t *number)
 {
     int64_t whole;
@@ -208,7 +205,7 @@ static void put_scalar(struct buf *b, uint8_t tag, const uint8_t *number)
     case SHAPE_TRUE:
         buf_puts(b, "True");
         break;
-    case SHAPE_OTHER: /* among the scalars of a list */
+    case SHAPE_OTHER: /* in a list of scalars */
         buf_puts(b, "None");
         break;
     default:
@@ -216,8 +213,8 @@ static void put_scalar(struct buf *b, uint8_t tag, const uint8_t *number)
     }
 }
 
-/* Appends the value of one input as a JSON string, which is empty for all but scalars and lists of
- * them. No value has a character that JSON escapes. */
+/* Appends the value of an input as a JSON string: empty, except for scalars and lists of scalars.
+ * No value needs escapes. */
 static void put_value(struct buf *b, const struct input *in)
 {
     buf_put(b, "\"", 1);
@@ -237,7 +234,7 @@ static void put_value(struct buf *b, const struct input *in)
     buf_put(b, "\"", 1);
 }
 
-/* Appends what `put` makes of each of the items, behind `key`. */
+/* Appends `key`, then put() for each item. */
 static void put_each(struct buf *b, const char *key, const uint8_t *at, const uint8_t *end,
                      unsigned items, void (*put)(struct buf *, const struct input *))
 {

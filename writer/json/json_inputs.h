@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operator's inputs (record.h, DATA_SHAPES) as Kineto writes them in args: "Input type", "Input
- * Dims", "Input Strides" and "Concrete Inputs", with one entry for each input. Pure functions,
- * cprof thread. */
+/* An operator's inputs (record.h, DATA_SHAPES) as Kineto writes them: "Input type", "Input Dims",
+ * "Input Strides" and "Concrete Inputs", an entry per input each. Pure functions, cprof thread. */
 #ifndef WRITER_JSON_JSON_INPUTS_H
 #define WRITER_JSON_JSON_INPUTS_H
 
@@ -11,9 +10,8 @@
 
 #include "writer/base/base.h"
 
-/* Appends the four members; nothing when there is no whole item. names: of dtypes by
- * c10::ScalarType, NULL entries allowed; n_names of them. first: nothing stands before them;
- * returns whether that still is so. */
+/* Appends the four members; nothing without a whole item. names: n_names dtypes by c10::ScalarType,
+ * NULL entries allowed. first: nothing stands before them; returns the same for what follows. */
 bool json_inputs(struct buf *b, const uint8_t *data, size_t n, const char *const *names,
                  unsigned n_names, bool first);
 

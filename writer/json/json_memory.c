@@ -9,10 +9,10 @@
 
 #define EVENT_ROOM 512u
 
-/* Writes a device's name as torch spells it: CPU, CUDA:0. */
+/* Writes a device's name as torch does: CPU, CUDA:0. */
 static char *put_device(char *p, int32_t type, int32_t index)
 {
-    /* c10::DeviceType; the ones that a tensor allocator reports for */
+    /* c10::DeviceType of tensor allocators */
     static const char *const names[] = {
         [0] = "CPU", [1] = "CUDA", [6] = "HIP", [12] = "XPU", [13] = "MPS",
     };
@@ -33,7 +33,7 @@ static char *put_device(char *p, int32_t type, int32_t index)
     return p;
 }
 
-/* Begins the counter of a device, in its name. NULL when there is no room. */
+/* Begins the counter of a device, up to its name. NULL: no room. */
 static char *begin_total(struct buf *b, const struct record_memory *m)
 {
     char *p = buf_room(b, EVENT_ROOM);
@@ -97,7 +97,7 @@ void json_memory_reserved(struct buf *b, const struct record_memory *state,
     whole_or_nothing(b, start);
 }
 
-/* Appends `"key": [{…}, …]`: who holds how much. */
+/* Appends `"key": [{…}, …]`: the holders and their bytes. */
 static void put_holders(struct buf *b, const char *key, const struct memory_holders *holders)
 {
     buf_printf(b, "\"%s\": [", key);

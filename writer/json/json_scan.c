@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grammar of JSON, a token at a time. */
+/* The grammar of JSON, token by token. */
 #include "writer/json/json_scan.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static bool refuse_token(struct json_scan *s, size_t at, const char *what)
     return false;
 }
 
-/* The byte so far on, -1 behind the end. */
+/* The byte `more` ahead; -1 past the end. */
 static int look_ahead(const struct json_scan *s, size_t more)
 {
     return s->len - s->at > more ? (uint8_t)s->text[s->at + more] : -1;
@@ -213,8 +213,8 @@ static enum json_token scan_key(struct json_scan *s, int c)
     return JSON_KEY;
 }
 
-/* False: neither a comma nor the end follows the value. c: what stands there, and then what follows
- * a comma. */
+/* Steps over a comma. *c: the byte here, afterwards the one after the comma. False: neither comma
+ * nor end follows the value. */
 static bool pass_comma(struct json_scan *s, int *c)
 {
     if (*c != ',')
