@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds separate files with debug symbols. Places of separate files: "Separate Debug Files" in
- * GDB's manual. */
+/* Finds separate files with debug symbols; their places are in GDB's manual, "Separate Debug
+ * Files". */
 #define _GNU_SOURCE
 #include "writer/stack/debug_info.h"
 
@@ -14,14 +14,14 @@
 #include "writer/base/base.h"
 
 #define SYSTEM     "/usr/lib/debug"
-#define NAMES_MOST (1u << 20) /* bytes of all sections' names; some hundred are usual */
+#define NAMES_MOST (1u << 20) /* bytes of all section names; a few hundred are usual */
 
 static bool read_at(int fd, void *to, size_t size, uint64_t at)
 {
     return io_pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
-/* A note's head is three words, then comes its name: "GNU" and a zero byte. */
+/* A note is a head of three words, then its name: "GNU" and a zero byte. */
 static bool has_file_of_id(int fd, const Elf64_Shdr *note)
 {
     struct {
@@ -64,7 +64,7 @@ static bool tells_lines(int fd, const Elf64_Shdr *s, const char *name, const cha
            (strcmp(name, ".gnu_debuglink") == 0 && has_linked_file(fd, s, path));
 }
 
-/* The names of the sections with a NUL behind them, to be freed; NULL: they cannot be read. */
+/* The section names with a final NUL; free it. NULL: unreadable. */
 static char *read_names(int fd, const Elf64_Shdr *table)
 {
     char *names = table->sh_size <= NAMES_MOST ? malloc(table->sh_size + 1) : NULL;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #ifndef CPROF_NO_DEMANGLE
-/* Of libsupc++. Gives the text piece by piece and allocates nothing; 0 = success. */
+/* Of libsupc++. Delivers the text piecewise and allocates nothing. 0: success. */
 int __gcclibcxx_demangle_callback(const char *mangled,
                                   void (*piece)(const char *text, size_t len, void *arg),
                                   void *arg);
@@ -29,9 +29,8 @@ static void add_piece(const char *text, size_t len, void *arg)
         longjmp(d->full, 1);
 }
 
-/* True when some text came. A type can be named twice in each of the next, so that 200 bytes stand
- * for terabytes: the demangler, which would spell them all, is left where the room is full. It
- * holds nothing but stack. */
+/* True when there is some text. Each type can name the one before twice, so 200 bytes may stand for
+ * terabytes. longjmp() leaves the demangler when the room is full; it holds only stack. */
 static bool spell(const char *name, struct demangled *d)
 {
     d->len = 0;

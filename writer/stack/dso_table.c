@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded objects, past and present, by address. All that changes, changes while the loader's list
- * is held, which makes one writer of many threads: the first call of a walk walks all of it
- * again, inside, and so knows where it ends. What others read without it is atomic, or is there
- * before its number is. */
+/* Loaded and unloaded objects by address. Everything is changed with the lock of the loader's list
+ * held, so there is one writer at a time. The first callback of a walk starts a whole inner walk,
+ * and so knows where the list ends. What is read without that lock is atomic, or written before its
+ * number. */
 #define _GNU_SOURCE
 #include "writer/stack/dso_table.h"
 
@@ -18,42 +18,44 @@
 #define GAPS_MOST   64u
 #define NOTE_MOST   1024u /* bytes; a build id takes 36 */
 
-/* An object, and what changes of it. */
+/* An object and its state. */
 struct known {
     struct elf_object object; /* the first member: dso_table_index() */
-    _Atomic bool loaded;      /* who looks writes, others read, relaxed: it may change at once */
-    bool seen;                /* in this walk */
+    /* the walking thread writes, others read, relaxed: it may change at once */
+    _Atomic bool loaded;
+    bool seen; /* in the current walk */
 };
 
-/* Some addresses. */
+/* A range of addresses. */
 struct span {
-    /* Who looks writes (release), others read (acquire): they see that the version is another if
-     * one of these is. */
+    /* The walking thread writes (release), others read (acquire): a reader of a new value sees the
+     * new version, too. */
     _Atomic uint64_t start, end;
     _Atomic uint32_t number; /* of the object */
 };
 
 static struct known known[DSO_MOST];
-static _Atomic unsigned n_known; /* release: those below are whole */
+static _Atomic unsigned n_known; /* release: the entries below are whole */
 static char paths[PATHS_BYTES];
 static size_t paths_used;
-static uint64_t loads, unloads; /* ever, at the last look; the loader counts them */
-static unsigned expected;       /* which one stands next in the loader's list, most likely */
-/* looks that found something unloaded; who looks adds, any thread reads */
+/* total loads and unloads at the last walk, as the loader counts them */
+static uint64_t loads, unloads;
+static unsigned expected; /* likely index of the next object in the loader's list */
+/* walks that found something unloaded; the walking thread adds, any thread reads */
 static _Atomic uint32_t losses;
-/* A signal handler on the same thread may get here, too. Acquire and release tell checkers of
- * threads what the list's lock does. */
+/* Set during a walk, because a signal handler on the same thread may come here. Acquire and release
+ * tell thread checkers what the list's lock does. */
 static _Atomic bool looking;
 
-/* Both sorted, none meets another. Who reads finds the version even and the same before and
- * after. */
+/* Both arrays are sorted and without overlaps. A reader needs an even version that is the same
+ * before and after. */
 static _Atomic uint32_t version;
-static struct span gaps[GAPS_MOST]; /* where something was unloaded ever */
+static struct span gaps[GAPS_MOST]; /* ranges where something was unloaded at any time */
 static _Atomic unsigned n_gaps;
 static struct span newcomers[DSO_MOST];
 static _Atomic unsigned n_newcomers;
 
-/* ---- where something was unloaded ---- */
+/* ---- ranges with unloaded code ---- */
 
 static void set_span(struct span *s, uint64_t start, uint64_t end, uint32_t number)
 {
@@ -62,7 +64,7 @@ static void set_span(struct span *s, uint64_t start, uint64_t end, uint32_t numb
     atomic_store_explicit(&s->number, number, memory_order_release);
 }
 
-/* The first span that ends behind the address; n: none does. */
+/* Index of the first span that ends after the address; n: none. */
 static unsigned span_behind(const struct span *spans, unsigned n, uint64_t address)
 {
     unsigned low = 0, high = n;
@@ -84,14 +86,14 @@ static const struct span *span_of(const struct span *spans, unsigned n, uint64_t
                : NULL;
 }
 
-/* Makes room for one at `at`. */
+/* Makes room for a span at index `at`. */
 static void move_up(struct span *spans, unsigned n, unsigned at)
 {
     for (; n > at; n--)
         set_span(&spans[n], spans[n - 1].start, spans[n - 1].end, spans[n - 1].number);
 }
 
-/* Which of them lies nearest to the one behind it. */
+/* Index of the gap that is nearest to the next one. */
 static unsigned nearest_gap(unsigned n)
 {
     unsigned nearest = 0;
@@ -101,7 +103,7 @@ static unsigned nearest_gap(unsigned n)
     return nearest;
 }
 
-/* Takes gaps[from, until) together to one. */
+/* Joins gaps[from, until). */
 static unsigned join_gaps(unsigned n, unsigned from, unsigned until)
 {
     gaps[from].end = gaps[until - 1].end;
@@ -110,8 +112,8 @@ static unsigned join_gaps(unsigned n, unsigned from, unsigned until)
     return n - (until - from - 1);
 }
 
-/* With all gaps that it meets it becomes one; where there are too many two do that have loaded code
- * between them. */
+/* Adds a gap and joins it with those that it touches. With too many gaps, the two nearest are
+ * joined, with the loaded code between them. */
 static void add_gap(uint64_t start, uint64_t end)
 {
     unsigned n = n_gaps;
@@ -189,7 +191,7 @@ static bool describe(const struct dl_phdr_info *info, struct elf_object *o)
     return o->end != 0;
 }
 
-/* Else it is in the file and not in memory. */
+/* True when the note is part of a mapped segment. */
 static bool is_mapped(const Elf64_Phdr *headers, unsigned n, const Elf64_Phdr *note)
 {
     for (unsigned i = 0; i < n; i++)
@@ -224,7 +226,7 @@ static bool read_mapped(const Elf64_Phdr *note, void *to, const void *base)
     return true;
 }
 
-/* The loader has no name for the program itself. */
+/* The loader's list has no name for the program itself. */
 static bool is_same(const struct elf_object *a, const struct elf_object *b)
 {
     return a->base == b->base && a->start == b->start && a->end == b->end &&
@@ -242,7 +244,7 @@ static struct known *find_loaded(const struct elf_object *o)
     return NULL;
 }
 
-/* One that was unloaded and is back. */
+/* Finds an object that was unloaded and is loaded again. */
 static struct known *find_back(const struct elf_object *o)
 {
     for (unsigned i = 0; i < atomic_load_explicit(&n_known, memory_order_relaxed); i++)
@@ -297,8 +299,8 @@ static int list_object(struct dl_phdr_info *info, size_t size, void *unused)
     return 0;
 }
 
-/* What came may lie where something went, and what was there before may lie between gaps that
- * became one. */
+/* Updates gaps and newcomers: a new object may lie in a gap, an old one between gaps that were
+ * joined. */
 static void note_changes(void)
 {
     unsigned n = atomic_load_explicit(&n_known, memory_order_relaxed);
@@ -324,11 +326,11 @@ static void look_closer(const struct dl_phdr_info *info)
     unloads = info->dlpi_subs;
     loader_walk_within(list_object, NULL);
     note_changes();
-    if (gone) /* not before it is noted */
+    if (gone) /* after the changes are noted */
         atomic_fetch_add(&losses, 1);
 }
 
-/* What is asked of a look: the number at an address, which none can change meanwhile. */
+/* The object number at an address, read under the lock of the loader's list. */
 struct question {
     uint64_t address;
     uint32_t number;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: the functions and libraries behind the addresses of a stack. */
+/* The room's public header: functions and libraries of the addresses in stacks. */
 #ifndef WRITER_STACK_STACK_H
 #define WRITER_STACK_STACK_H
 

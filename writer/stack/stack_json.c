@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks as text in traces. A frame's text is made once, as it stands in JSON. cprof thread. */
+/* Stacks as text in traces. The JSON text of a frame is made once. cprof thread. */
 #include "writer/stack/stack_json.h"
 
 #include <stdatomic.h>
@@ -10,29 +10,28 @@
 #include "writer/stack/stack_table.h"
 
 #define FOLDERS     64u
-#define FRAME_BYTES 60u         /* of a frame in stackFrames, besides its name */
-#define ARGS_KEPT   8192u       /* stacks whose text in args is kept; a power of two */
-#define ARGS_BYTES  (16u << 20) /* of these texts together */
+#define FRAME_BYTES 60u         /* of a frame in stackFrames, without its name */
+#define ARGS_KEPT   8192u       /* stacks whose args text is cached; a power of two */
+#define ARGS_BYTES  (16u << 20) /* all cached texts */
 
-/* Text of a frame, inside a JSON string. */
+/* The text of a frame, escaped for JSON. */
 struct shown {
     const char *text; /* NULL: not made yet */
     uint32_t len;
-    int32_t line;     /* of a native frame, 0: not known */
-    const char *file; /* its source */
+    int32_t line;     /* of a native frame; 0: unknown */
+    const char *file; /* its source file */
     uint32_t file_len;
-    bool wanted; /* the line was asked for */
+    bool wanted; /* its line was asked for */
 };
 
 static struct shown *shown;
 static uint32_t n_shown;
 static enum stacks_in_args in_args = STACKS_ALL;
 static const struct stacks_resolver *resolve;
-static uint32_t looked; /* frames below were looked at */
+static uint32_t looked; /* want_lines() has looked at frames below this */
 
-/* The text in args of stacks that events had before: most have one of a few. Of stacks whose ids
- * share a place it is that of the last one. What was made before the last change of a line is made
- * again. */
+/* A cache of args texts: most events have one of a few stacks. Stacks that share a place replace
+ * each other. Texts from before the last change of a line are made again. */
 static struct kept_args {
     uint32_t stack, change;
     uint32_t len, room;
@@ -72,7 +71,7 @@ void stacks_resolve_with(const struct stacks_resolver *resolver)
 
 /* ---- the text of a frame ---- */
 
-/* Bytes of the longest folder that the file lies in. */
+/* Length of the longest trimmed folder that contains the file. */
 static size_t trimmed(const char *file, size_t len)
 {
     uint32_t n = atomic_load_explicit(&n_folders, memory_order_acquire);
@@ -104,7 +103,7 @@ static void put_plain(struct buf *b, const struct stack_frame *f, const struct s
             buf_printf(b, "0x%llx", (unsigned long long)f->pc);
         return;
     }
-    if (f->file_len) /* else it only says that frames were left out */
+    if (f->file_len) /* no file: the frame states that frames were left out */
         put_line(b, file, f->file_len, f->line);
     buf_put(b, name, f->name_len);
 }
@@ -150,8 +149,7 @@ static struct shown text_of_frame(uint32_t frame)
 
 /* ---- lines of native frames ---- */
 
-/* Asks for the lines of frames that are new. Those that are just being made are looked at the next
- * time. */
+/* Asks for the lines of new frames. Frames that are being made are looked at next time. */
 static void want_lines(void)
 {
     uint32_t end = stack_table_frames(), whole = end;
@@ -184,7 +182,7 @@ void stacks_look(bool stopping)
         s->file = line.file;
         s->file_len = line.file_len;
         s->line = line.line;
-        s->text = NULL; /* what was shown without the line so far is made again */
+        s->text = NULL; /* made again, with the line */
         changes++;
     }
 }
@@ -199,7 +197,7 @@ uint32_t stacks_of(const struct record *r)
     return id <= UINT32_MAX && stack_table_has((uint32_t)id) ? (uint32_t)id : 0;
 }
 
-/* The innermost frame of Python; 0: there is none. */
+/* The innermost Python frame; 0: none. */
 static uint32_t python_of(uint32_t stack)
 {
     while (stack && stack_table_frame(stack_table_frame_of(stack))->pc)
@@ -207,7 +205,7 @@ static uint32_t python_of(uint32_t stack)
     return stack;
 }
 
-/* Inside a frame, of a file or a name, the separator would make two of it. */
+/* A semicolon in a file or function name would look like the separator. */
 static void hide_separators(char *text, size_t len)
 {
     for (char *at = text; (at = memchr(at, ';', len - (size_t)(at - text))) != NULL;)
@@ -232,7 +230,7 @@ static void put_stack(struct buf *b, uint32_t stack)
     buf_put(b, "\"", 1);
 }
 
-/* Where the stack's text is kept, or could be; NULL: no memory. */
+/* The cache entry for the stack. NULL: no memory. */
 static struct kept_args *args_place(uint32_t stack)
 {
     if (!args_kept)
@@ -308,7 +306,7 @@ void stacks_use(struct stacks_used *used, uint32_t stack)
 {
     for (uint32_t node = stack; node; node = stack_table_caller(node)) {
         if (!room_for(used, node) || used->bits[node / 64] >> node % 64 & 1)
-            return; /* so are its callers */
+            return; /* its callers are in the set already */
         used->bits[node / 64] |= UINT64_C(1) << node % 64;
         used->bytes += FRAME_BYTES + text_of_frame(stack_table_frame_of(node)).len;
     }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks as traces show them. A record carries the id of its stack (EXTRA_STACK, stack_table.h);
- * its event gets `sf`, the id under which the file's `stackFrames` have the innermost frame
- * (Chrome's trace format), and, unless a setting says otherwise, the whole stack as `Call stack` in
- * its args, as Kineto writes it: innermost frame first, each followed by a semicolon (one inside a
- * frame is a colon there). */
+/* Stacks in traces. A record has the id of its stack (EXTRA_STACK, stack_table.h). Its event gets
+ * `sf`, the id of the innermost frame in `stackFrames` (Chrome's trace format). Unless a setting
+ * prevents it, args also have the whole stack as `Call stack`, as Kineto writes it: innermost frame
+ * first, a semicolon after each. A semicolon inside a frame becomes a colon. */
 #ifndef WRITER_STACK_STACK_JSON_H
 #define WRITER_STACK_STACK_JSON_H
 
@@ -14,65 +13,62 @@
 #include "writer/base/base.h"
 #include "writer/record/record.h"
 
-/* Which nodes of the table a file names. Zeroed: none. */
+/* The nodes of the table that a file names. Zeroed: none. */
 struct stacks_used {
     uint64_t *bits;
     uint32_t words; /* of bits */
-    size_t bytes;   /* that stacks_frames() will write, about */
+    size_t bytes;   /* estimate of what stacks_frames() writes */
 };
 
-/* What of a stack stands in args, in the order of CPROF_STACK_ARGS's values in config.def. Where a
- * thread runs no Python, its native frames stand for PYTHON too. */
+/* What args show of a stack, in the order of CPROF_STACK_ARGS in config.def. With PYTHON, a thread
+ * without Python shows its native frames. */
 enum stacks_in_args { STACKS_ALL, STACKS_PYTHON, STACKS_NONE };
 
-/* Once, before the cprof thread runs; the default is all. */
+/* Call once, before the cprof thread runs; the default is STACKS_ALL. */
 void stacks_in_args(enum stacks_in_args what);
 
-/* Names of files that begin with this folder are shown without it. Copied; at most 64, the longest
- * that fits is taken. One application thread. */
+/* File names that begin with this folder are shown without it. Copied; at most 64 folders, of which
+ * the longest that matches counts. One application thread. */
 void stacks_trim(const char *folder, size_t len);
 
-/* Who knows native frames. All is called on the cprof thread. */
+/* Resolves native frames. All calls are made on the cprof thread. */
 struct stacks_resolver {
-    /* Appends what the function of a return address is called, plain text; nothing when it is not
-     * known. */
+    /* Appends the function name of a return address as plain text; nothing when unknown. */
     void (*name)(uint64_t pc, uint32_t object, struct buf *b);
-    /* Looks what was loaded and unloaded. Before each use of the others. */
+    /* Finds what was loaded and unloaded. Called before the others are used. */
     void (*look)(void);
-    /* The line of this frame will be asked for. */
+    /* Announces that the line of this frame is wanted. */
     void (*want)(uint32_t frame, uint64_t pc, uint32_t object);
-    /* Asks, and waits for answers, at most 100 ms and not while a ring fills up; stopping: at most
-     * a second in all. */
+    /* Sends the questions and waits for answers: at most 100 ms, and not while a ring fills up.
+     * stopping: at most a second in all. */
     void (*ask)(bool stopping);
-    /* The next frame whose line has come; 0: none. *file is not terminated, and good until it asks
-     * again. */
+    /* The next frame whose line has arrived; 0: none. *file is not terminated, and valid until the
+     * next ask(). */
     uint32_t (*answer)(const char **file, uint32_t *len, int32_t *line);
 };
-/* once, before the first native frame is recorded */
+/* Call once, before the first native frame is recorded. */
 void stacks_resolve_with(const struct stacks_resolver *resolver);
 
-/* Finds out about frames that are new, so that what is written from now on shows their lines. Each
- * pass, when it is known which records it will take; stopping: the process ends. cprof thread, as
- * all below. */
+/* Resolves new frames, so that events written from now on show their lines. Each pass, once its
+ * records are known. stopping: the process ends. cprof thread, as all below. */
 void stacks_look(bool stopping);
 
-/* Notes that the file names the stack, unless it is 0. */
+/* The file names this stack; 0: ignored. */
 void stacks_use(struct stacks_used *used, uint32_t stack);
 
-/* Appends `"Call stack": "…"` if there is a stack to show; *first as in json_extras(). */
+/* Appends `"Call stack": "…"` if there is a stack to show. *first as in json_extras(). */
 void stacks_args(struct buf *b, uint32_t stack, bool *first);
 
-/* Appends what ends an event whose args are open: `}, "sf": 7},` where the stack is not 0. */
+/* Ends an event whose args are open: `}, "sf": 7},` when the stack is not 0. */
 void stacks_end(struct buf *b, uint32_t stack);
 
-/* Appends the member `"stackFrames": {…},` with the nodes named so far; nothing when there are
- * none. */
+/* Appends the member `"stackFrames": {…},` with the nodes named so far; nothing without any. */
 void stacks_frames(struct buf *b, const struct stacks_used *used);
 
-/* The record's stack, 0 = none or no known one. */
+/* The record's stack; 0: none, or unknown. */
 uint32_t stacks_of(const struct record *r);
 
-/* Frees it. */
+/* Frees the bits. */
 void stacks_used_free(struct stacks_used *used);
 
 #endif

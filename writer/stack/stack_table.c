@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each stack once, by its print. Each table is an array of entries that fills from the front, and
- * slots that lead to them: upper half of the print << 32 | entry. An entry is filled before its
- * slot is, so that whoever finds a slot finds it whole; of two threads that add the same, one
- * finds the other's, and its own entry stays unused. */
+/* Each stack once, found by its print. A table is an array of entries that fills from the front,
+ * and slots that lead to them: upper half of the print << 32 | entry. An entry is filled before its
+ * slot, so a found entry is whole. When two threads add the same, one uses the other's entry and
+ * its own stays unused. */
 #define _GNU_SOURCE
 #include "writer/stack/stack_table.h"
 
@@ -10,17 +10,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define NODES_PER_STACK 8u /* of a stack, most frames are those of others */
+#define NODES_PER_STACK 8u /* stacks share most of their frames */
 #define TEXT_PER_STACK  128u
 #define NODES_MOST      (1u << 27)
 
-/* What a print leads to; the first field of an entry is its print. */
+/* Entries by print; the first field of an entry is its print. */
 struct table {
-    /* whoever adds writes (compare and swap, release), all read (acquire) */
+    /* adding threads write (compare and swap, release), all read (acquire) */
     _Atomic uint64_t *slots;
     char *entries;
-    _Atomic uint32_t used; /* the next entry, 0 is none; whoever adds writes, relaxed */
-    uint32_t most, mask;   /* entries; slots - 1 */
+    _Atomic uint32_t used; /* next entry, from 1; adding threads write, relaxed */
+    uint32_t most, mask;   /* number of entries; slots - 1 */
     uint32_t size;         /* of an entry */
 };
 
@@ -35,9 +35,9 @@ struct node {
 };
 
 static struct table stacks, nodes, frames;
-static _Atomic bool full; /* one of them, or the texts; nothing more is tried then */
+static _Atomic bool full; /* a table or the texts are full; nothing is added any more */
 static char *texts;
-static _Atomic uint32_t texts_used; /* bytes; whoever adds writes, relaxed */
+static _Atomic uint32_t texts_used; /* bytes; adding threads write, relaxed */
 static uint32_t texts_most;
 
 static void *map(uint64_t bytes)
@@ -47,7 +47,7 @@ static void *map(uint64_t bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* At most half of the slots are ever used, so that a search ends. */
+/* At most half of the slots are used, so that each search ends. */
 static bool make_table(struct table *t, uint32_t most, uint32_t size)
 {
     uint32_t n = 16;
@@ -106,7 +106,7 @@ static uint32_t take_entry(struct table *t)
     return id < t->most ? id : no_room();
 }
 
-/* Makes a filled entry known; the entry's id, or that of another with the same print. */
+/* Publishes a filled entry. Returns its id, or that of an entry with the same print. */
 static uint32_t publish(struct table *t, uint64_t print, uint32_t id)
 {
     uint64_t wanted = print >> 32 << 32 | id;
@@ -155,7 +155,7 @@ static uint32_t node_of(uint32_t caller, uint32_t frame)
 {
     if (!frame)
         return 0;
-    uint64_t print = mix((uint64_t)caller << 32 | frame); /* one to one */
+    uint64_t print = mix((uint64_t)caller << 32 | frame); /* the mix is one to one */
     uint32_t id = find_print(&nodes, print);
     if (id || !(id = take_entry(&nodes)))
         return id;
@@ -164,7 +164,7 @@ static uint32_t node_of(uint32_t caller, uint32_t frame)
     return publish(&nodes, print, id);
 }
 
-/* FNV-1a over 64 bits, then mixed: the upper half is looked at alone. */
+/* FNV-1a over 64 bits; mixed later, because slots hold only the upper half. */
 static uint64_t print_of(const char *text, uint32_t n, uint64_t print)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -172,7 +172,7 @@ static uint64_t print_of(const char *text, uint32_t n, uint64_t print)
     return print;
 }
 
-/* Puts file and name behind each other; false: no room. */
+/* Stores file and name one after the other. False: no room. */
 static bool keep_text(struct stack_frame *f, const char *file, const char *name)
 {
     uint32_t n = (uint32_t)f->file_len + f->name_len;
@@ -196,7 +196,7 @@ static uint32_t frame_of(const struct stack_frame *like, const char *file, const
     bool kept = made.pc || keep_text(&made, file, name);
     made.print = 0;
     *f = made;
-    __atomic_store_n(&f->print, like->print, __ATOMIC_RELEASE); /* it is whole */
+    __atomic_store_n(&f->print, like->print, __ATOMIC_RELEASE); /* now the entry is whole */
     return kept ? publish(&frames, f->print, id) : 0;
 }
 

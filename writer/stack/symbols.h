@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names for return addresses of this process: the function from the ELF symbols of the file that is
- * mapped there, or was (dso_table.h), demangled. Files are read, not mapped, and no lock of the
- * loader is held meanwhile. cprof thread. */
+/* Names of return addresses in this process: the function, demangled, from the ELF symbols of the
+ * file that is or was mapped there (dso_table.h). Files are read, not mapped, without a lock of the
+ * loader. cprof thread. */
 #ifndef WRITER_STACK_SYMBOLS_H
 #define WRITER_STACK_SYMBOLS_H
 
@@ -10,26 +10,25 @@
 
 #include "writer/base/base.h"
 
-/* Where an address lies in a file. */
+/* The place of an address in a file. */
 struct symbol_place {
-    const char *path; /* of the file, good for the life of the process */
-    uint64_t at;      /* of the call, as the file counts */
-    unsigned file;    /* its number, below DSO_MOST */
-    /* the file, or one beside it, tells source lines, and is the one that was mapped */
+    const char *path; /* never freed */
+    uint64_t at;      /* address of the call in the file */
+    unsigned file;    /* index of the file, below DSO_MOST */
+    /* the file is the one that was mapped, and it or a debug file has source lines */
     bool has_lines;
 };
 
-/* Where the call that returns to pc lies; number: what dso_table_at() gave for it. false: no file
- * is known there. */
+/* The place of the call that returns to pc. number: of dso_table_at(). False: no known file. */
 bool symbols_place(uint64_t pc, uint32_t number, struct symbol_place *out);
 
-/* Appends "function (library.so)", "library.so+0x1f2e" where the file names no function there or is
- * not the one that was mapped, nothing where no file is known. The first address in a file reads
- * its symbols (some 10 ms for a large one); each later one a few microseconds. */
+/* Appends "function (library.so)". Appends "library.so+0x1f2e" where the file names no function or
+ * is not the one that was mapped; nothing without a known file. The first address of a file reads
+ * its symbols (about 10 ms for a large one), a later one takes a few microseconds. */
 void symbols_name(uint64_t pc, uint32_t number, struct buf *b);
 
-/* A demangled C++ name without what it returns, its parameters and its template arguments, at most
- * `size` bytes: those of torch are hundreds of bytes long. The bytes used. Pure. */
+/* Shortens a demangled C++ name to `size` bytes: drops return type, parameters and template
+ * arguments, which are hundreds of bytes in torch. Returns the length. Pure. */
 size_t symbols_shorten(const char *name, size_t len, char *out, size_t size);
 
 #endif
