@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* writer_copy_trace(): a whole trace under another name, packed or unpacked on the way. Application
+/* writer_copy_trace(): copies a finished trace under another name, packs or unpacks it. Application
  * threads; no state.
  *
- * A file is replaced in one moment. What the program names need not be one: /dev/null, a FIFO that
- * another program reads, a link to where its traces are collected. Those stay what they are and are
- * written into, or the copy is refused. */
+ * A regular file is replaced at once. The name may also be /dev/null, a FIFO, or a link to where
+ * the user collects traces. These are kept and written into, or the copy is refused. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,16 +26,16 @@
 
 #define PIECE     4096 /* threads may have small stacks */
 #define LINKS     40   /* as many in a row as the kernel follows */
-#define STALL_S   5    /* most that a FIFO or a device takes nothing for */
-#define GZIP_BITS 31   /* 15 and 16: a gzip member, and not zlib's format */
-#define GZIP_ROOM 8    /* zlib's default for its memory */
+#define STALL_S   5    /* longest time for which a FIFO or device may take nothing */
+#define GZIP_BITS 31   /* 15 + 16: gzip's format instead of zlib's */
+#define GZIP_ROOM 8    /* zlib's default memory level */
 
 #define TEXT_OF_(number) #number
 #define TEXT_OF(number)  TEXT_OF_(number)
 
 /* ---- bytes ---- */
 
-/* since: when the file last took something. 0 when it may take more, or ETIME. */
+/* Waits until the file may take more. since: when it last took something. 0, or ETIME. */
 static int wait_for_room(int fd, uint64_t since)
 {
     uint64_t waited = (clock_monotonic_ns() - since) / 1000000;
@@ -92,7 +91,7 @@ static int unpack(gzFile from, int to)
     return error ? error : zlib_error(from);
 }
 
-/* zlib's own files give up at a descriptor that does not block. */
+/* zlib's own file functions give up on non-blocking descriptors. */
 static int put_packed(z_stream *z, int to, int flush)
 {
     unsigned char piece[PIECE];
@@ -126,7 +125,7 @@ static int pack(int from, z_stream *z, int to)
 
 static int unpack_to(int from, int to)
 {
-    int own = fcntl(from, F_DUPFD_CLOEXEC, 3); /* zlib closes what it is given */
+    int own = fcntl(from, F_DUPFD_CLOEXEC, 3); /* zlib closes its descriptor */
     if (own < 0)
         return errno;
     gzFile packed = gzdopen(own, "rb");
@@ -161,13 +160,13 @@ static int copy_as_named(int from, int to, const char *name)
 
 static int close_written(int fd, int error)
 {
-    /* Network file systems report a full disk here. After EINTR Linux has closed the file. */
+    /* Network file systems report a full disk at close. After EINTR, Linux has closed the file. */
     return close(fd) != 0 && !error && errno != EINTR ? errno : error;
 }
 
 /* ---- links ---- */
 
-/* The path's folder, with its slash, or "." Returns how much of the path it is. */
+/* The path's folder with its slash, or ".". Returns its length in the path. */
 static size_t folder_of(const char *path, char folder[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -176,8 +175,8 @@ static size_t folder_of(const char *path, char folder[PATH_MAX])
     return n;
 }
 
-/* Where everybody may put a link, one that is neither ours nor the folder's owner's may lead
- * anywhere. The kernel follows none where fs.protected_symlinks is set. */
+/* True for a link in a folder where everybody may write, of neither this user nor the folder's
+ * owner: it may lead anywhere. With fs.protected_symlinks the kernel does not follow such links. */
 static bool is_bait(const char *path, uid_t owner)
 {
     char folder[PATH_MAX];
@@ -187,8 +186,8 @@ static bool is_bait(const char *path, uid_t owner)
            (st.st_mode & S_IWOTH) && owner != st.st_uid;
 }
 
-/* What the open link holds into text, with its end. 0 or errno; "" when it is no link, or one of
- * /proc, whose text is no path. */
+/* Reads the open link into text, terminated. "" when it is no link, or one of /proc, whose text is
+ * no path. 0 or errno. */
 static int read_link(int fd, const char *path, char text[PATH_MAX])
 {
     struct stat st;
@@ -207,7 +206,7 @@ static int read_link(int fd, const char *path, char text[PATH_MAX])
     return 0;
 }
 
-/* Puts what the link at `path` holds in its place. */
+/* Replaces `path` by the target of its link. */
 static int go_on(char path[PATH_MAX], const char *text)
 {
     char folder[PATH_MAX], next[PATH_MAX];
@@ -219,8 +218,8 @@ static int go_on(char path[PATH_MAX], const char *text)
     return 0;
 }
 
-/* Follows links as open(2) does, also one to what is not there yet: what is looked at and what is
- * read is the same link. 0 or errno. */
+/* Follows links as open(2) does, also to a file that does not exist yet. Each link is checked and
+ * read by one descriptor. 0 or errno. */
 static int follow(char path[PATH_MAX])
 {
     for (int i = 0; i <= LINKS; i++) {
@@ -239,10 +238,11 @@ static int follow(char path[PATH_MAX])
     return ELOOP;
 }
 
-/* ---- what the name stands for ---- */
+/* ---- what the name is ---- */
 
-/* Its kind (S_IFMT); 0: there is nothing yet. A file behind a link of /proc (/dev/stdout) is open
- * in some program, which would go on writing into one without a name. 0 or errno. */
+/* The file type (S_IFMT) of the path; 0: nothing there yet. ETXTBSY for a regular file behind a
+ * link of /proc (/dev/stdout): it is open in a program, which would go on writing into the replaced
+ * file. 0 or errno. */
 static int kind_of(const char *path, mode_t *kind)
 {
     struct stat st;
@@ -256,8 +256,8 @@ static int kind_of(const char *path, mode_t *kind)
     return open_already && *kind == S_IFREG ? ETXTBSY : 0;
 }
 
-/* A device or FIFO, which must not hang the program. Once more a look at what was opened: somebody
- * may have exchanged it. */
+/* Writes into a device or FIFO without blocking for ever. Checks the type again after open(), in
+ * case it was exchanged. */
 static int write_into(int in, const char *path, mode_t kind, const char *name)
 {
     struct stat st;
@@ -272,7 +272,7 @@ static int write_into(int in, const char *path, mode_t kind, const char *name)
     return close_written(out, error);
 }
 
-/* In its folder under a name of ours, then over the file in one moment. */
+/* Writes a new file beside `path`, then renames it over `path`. */
 static int replace(int in, const char *path, const char *name)
 {
     char part[PATH_MAX];
@@ -288,7 +288,7 @@ static int replace(int in, const char *path, const char *name)
         return errno;
     int error = close_written(out, copy_as_named(in, out, name));
     if (!error)
-        error = kind_of(path, &kind); /* copying took its time */
+        error = kind_of(path, &kind); /* again, because copying takes time */
     if (!error && kind != 0 && kind != S_IFREG)
         error = EEXIST;
     if (!error && rename(part, path) != 0)
@@ -323,7 +323,7 @@ static int copy_unharmed(int in, const char *name)
 
 int writer_copy_trace(const char *from, const struct file_identity *file, const char *to)
 {
-    struct stat opened_as; /* somebody may have put a FIFO in the trace's place */
+    struct stat opened_as; /* the trace may have been replaced by a FIFO */
     int in = open_foreign_in_program(from, O_NOFOLLOW, UINT64_MAX, &opened_as);
     if (in < 0)
         return errno == EINVAL ? ESTALE : errno;

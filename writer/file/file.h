@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: bytes on their way to disk. */
+/* The room's public header: the way of bytes to disk. */
 #ifndef WRITER_FILE_FILE_H
 #define WRITER_FILE_FILE_H
 

@@ -9,17 +9,16 @@
 #include "writer/base/base.h"
 #include "writer/os/os.h"
 
-#define WRITE_MOST_MS 500 /* for a write that is under way at the deadline */
+#define WRITE_MOST_MS 500 /* for a write that is going on at the deadline */
 
-/* futex: who has the files; the cprof thread takes it for each write and wakes, the exiting one
- * keeps it */
+/* futex. The cprof thread takes it for each write, the exiting thread keeps it. */
 static _Atomic uint32_t pen;
 enum { PEN_FREE, PEN_WRITES, PEN_KEPT };
-static _Atomic bool wrote; /* anything yet */
+static _Atomic bool wrote; /* any write was done */
 
 void pen_start(void)
 {
-    atomic_store(&wrote, false); /* a child of fork() has the parent's */
+    atomic_store(&wrote, false); /* a forked child has the parent's value */
 }
 
 static bool try_pen(uint32_t user)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pen: who holds it may make a file one that is not whole for a moment. */
+/* The right to write trace files. During a write, a file may be incomplete for a moment. */
 #ifndef WRITER_FILE_PEN_H
 #define WRITER_FILE_PEN_H
 
 #include <stdbool.h>
 
-/* Nothing has been written yet. Before the cprof thread is started. */
+/* Resets it. Before the cprof thread starts. */
 void pen_start(void);
 
-/* Stand around each write. Once the exiting thread has stopped waiting, pen_take() does not return:
- * the process is about to end. done: something is on disk now. cprof thread. */
+/* Put these around each write. pen_take() does not return once the exiting thread has stopped
+ * waiting, because the process is about to end. done: the write has succeeded. cprof thread. */
 void pen_take(void);
 void pen_give(bool done); /* as above */
 
-/* Takes the pen for good, behind the write that is under way. False: that write does not end.
- * Exiting thread. */
+/* Takes the pen for good, after the write that is going on. False: that write does not end. Exiting
+ * thread. */
 bool pen_keep(void);
 
-/* Whether any write was done. Any thread. */
+/* True when any write was done. Any thread. */
 bool pen_has_written(void);
 
 #endif

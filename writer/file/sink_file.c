@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace in a file that is whole after every flush. Runs on the cprof thread.
+/* A trace file that is valid after every flush. cprof thread.
  *
- * A flush replaces `old trailer` by `body, new trailer`. It is written back to front, so that the
- * file is not torn for as long as the body takes to copy:
- *   1. head   in place, only when it changed
- *   2. tail   all that lies behind the old end of the file
- *   3. commit the stretch where the old trailer stands: one write as long as the old trailer
- *   4. cut    only when the new end lies before the old one; step 3 then filled the rest with
- *             blanks
- * What kill -9 leaves (the page cache outlives the process, so nothing is ever fsynced; only a
- * crash of the machine can lose what has been written):
+ * A flush replaces `old trailer` by `body, new trailer`. It writes back to front, so that the file
+ * is not torn while the body is copied:
+ *   1. head   in place, only when changed
+ *   2. tail   everything after the old end of the file
+ *   3. commit the place of the old trailer, by one write of its length
+ *   4. cut    only when the new end is before the old one; step 3 filled the rest with blanks
+ *
+ * State after kill -9. Nothing is ever fsynced: the page cache outlives the process, and only a
+ * crash of the machine can lose it.
  *   before 2            the trace as of the last flush
- *   inside or after 2   the same, with bytes behind its end: Perfetto reads it, strict readers
- *                       after `cprof recover`
- *   inside 3, or 1      a torn stretch if it is longer than a page (the kernel copies a page
- *                       whole): `cprof recover`
- *   after 3             the new trace; what 4 has not cut yet is blanks (zeros behind gzip), which
- *                       readers skip
- * A full disk shows up in step 2, before anything old has been touched, and is undone by
- * cutting. */
+ *   inside or after 2   the same with bytes after its end: Perfetto reads it, strict readers need
+ *                       `cprof recover`
+ *   inside 3, or 1      torn if longer than a page (the kernel copies a page at once):
+ *                       `cprof recover`
+ *   after 3             the new trace; uncut bytes are blanks (zeros with gzip), which readers skip
+ *
+ * A full disk shows up in step 2, before old bytes are touched, and is undone by cutting. */
 #include "writer/file/sink_file.h"
 
 #include <errno.h>
@@ -38,28 +37,27 @@
 #define RENAME_NOREPLACE 1
 #endif
 
-/* O_NONBLOCK, O_NOCTTY: whatever has been put in the file's place, open() neither waits nor takes a
- * terminal. */
+/* O_NONBLOCK, O_NOCTTY: whatever replaced the file, open() neither blocks nor takes a terminal. */
 #define OPEN_FLAGS (O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
-#define COPY_BYTES ((size_t)1 << 20) /* at a time, where a part of the file moves */
+#define COPY_BYTES ((size_t)1 << 20) /* per read, when a part of the file is copied */
 
 struct file_sink {
-    struct sink sink; /* first, so that a struct sink * is one of these */
+    struct sink sink; /* first, so that a struct sink * points to a struct file_sink */
     const struct file_ops *ops;
-    struct gzip *gzip;       /* NULL: plain; all sinks have the same */
-    char *path;              /* the part's name */
-    bool made;               /* the file exists, with dev and ino */
-    bool dirty;              /* a failed flush could not be undone yet */
+    struct gzip *gzip;       /* NULL: plain; shared by all sinks */
+    char *path;              /* of the .part file */
+    bool made;               /* the file exists, and sink.file is set */
+    bool dirty;              /* a failed flush is not undone yet */
     bool over;               /* finished or discarded */
-    struct buf head;         /* as it stands in the file */
-    struct buf trailer;      /* as it stands in the file */
-    struct buf next_head;    /* of the flush under way */
-    struct buf next_body;    /* of the flush under way; gzip only */
-    struct buf next_trailer; /* of the flush under way */
+    struct buf head;         /* as in the file */
+    struct buf trailer;      /* as in the file */
+    struct buf next_head;    /* of the current flush */
+    struct buf next_body;    /* of the current flush; gzip only */
+    struct buf next_trailer; /* of the current flush */
 };
 
-/* A stretch of bytes that lies in two places. */
+/* Consecutive bytes of the file from two buffers. */
 struct pair {
     struct iovec part[2];
 };
@@ -80,8 +78,8 @@ const struct file_ops sink_file_system = {
     .rename = rename,
 };
 
-/* Writes the bytes [from, to) of the pair at `at`: one call, unless the system takes less. 0 or
- * errno. */
+/* Writes the bytes [from, to) of the pair at file offset `at`: one call, unless the system takes
+ * less. 0 or errno. */
 static int write_range(const struct file_sink *s, int fd, const struct pair *bytes, size_t from,
                        size_t to, uint64_t at)
 {
@@ -110,14 +108,14 @@ static int write_range(const struct file_sink *s, int fd, const struct pair *byt
     return 0;
 }
 
-/* The same for a whole buffer. */
+/* Writes a whole buffer. 0 or errno. */
 static int write_buf(const struct file_sink *s, int fd, const struct buf *b, uint64_t at)
 {
     struct pair bytes = {{{b->data, b->len}, {NULL, 0}}};
     return write_range(s, fd, &bytes, 0, b->len, at);
 }
 
-/* Cuts the file. 0 or errno. */
+/* Truncates the file. 0 or errno. */
 static int cut(const struct file_sink *s, int fd, uint64_t size)
 {
     int rc;
@@ -127,7 +125,7 @@ static int cut(const struct file_sink *s, int fd, uint64_t size)
     return rc != 0 ? errno : 0;
 }
 
-/* Makes the folders that `path` names before its last slash. 0 or errno. */
+/* Makes the folders of `path`. 0 or errno. */
 static int make_folders(const char *path)
 {
     char *copy = strdup(path);
@@ -139,7 +137,7 @@ static int make_folders(const char *path)
             continue;
         *p = '\0';
         struct stat st;
-        /* A folder that exists may still refuse mkdir with EROFS or EACCES. */
+        /* for an existing folder, mkdir() may fail with EROFS or EACCES */
         if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
             error = errno;
             if (stat(copy, &st) == 0 && S_ISDIR(st.st_mode))
@@ -153,13 +151,13 @@ static int make_folders(const char *path)
 
 /* ---- the open file --------------------------------------------------------------------------- */
 
-/* Size of the file as the last flush left it. */
+/* Size of the file after the last flush. */
 static uint64_t size_of(const struct file_sink *s)
 {
     return s->head.len + s->sink.body_size + s->trailer.len;
 }
 
-/* Opens the part, as a new file the first time. *fd is open when 0 is returned; else errno. */
+/* Opens the .part file, at first as a new file. Returns 0 with *fd open, or errno. */
 static int open_part(struct file_sink *s, int *fd)
 {
     int flags = OPEN_FLAGS | (s->made ? 0 : O_CREAT | O_EXCL);
@@ -179,8 +177,8 @@ static int open_part(struct file_sink *s, int *fd)
     return 0;
 }
 
-/* Undoes a flush that failed: old head and trailer in their places, then nothing behind them. 0 or
- * errno, and dirty until it works. */
+/* Undoes a failed flush: restores head and trailer and cuts the rest. 0 or errno; dirty until it
+ * succeeds. */
 static int restore(struct file_sink *s, int fd)
 {
     int error = write_buf(s, fd, &s->head, 0);
@@ -192,15 +190,15 @@ static int restore(struct file_sink *s, int fd)
     return error;
 }
 
-/* Says whether the open file is ours and still holds the body, and brings it into the state of the
- * last good flush. 0 or errno, ESTALE for another file. */
+/* Checks that the open file is ours and still has the body, and restores the state of the last
+ * successful flush. 0 or errno; ESTALE: another file. */
 static int check_part(struct file_sink *s, int fd)
 {
     struct stat st;
     if (io_fstat(fd, &st) != 0) {
         int error = errno;
         if (!s->made) {
-            unlink(s->path); /* made just now, empty */
+            unlink(s->path); /* just made, empty */
         }
         return error;
     }
@@ -215,7 +213,6 @@ static int check_part(struct file_sink *s, int fd)
     return s->dirty || size != size_of(s) ? restore(s, fd) : 0;
 }
 
-/* Exchanges two buffers. */
 static void swap(struct buf *a, struct buf *b)
 {
     struct buf c = *a;
@@ -223,8 +220,7 @@ static void swap(struct buf *a, struct buf *b)
     *b = c;
 }
 
-/* The first flush: a small whole trace without body. The name is given back when that fails. 0 or
- * errno. */
+/* The first flush: a small valid trace without body. Removes the file on failure. 0 or errno. */
 static int write_first(struct file_sink *s, int fd)
 {
     struct pair bytes = {
@@ -242,7 +238,7 @@ static int write_first(struct file_sink *s, int fd)
     return 0;
 }
 
-/* Step 1. 0, or errno with the old head back in its place as far as the system allows. */
+/* Step 1. 0 or errno; on failure restores the old head as far as possible. */
 static int write_head(struct file_sink *s, int fd)
 {
     if (s->next_head.len == 0 || memcmp(s->head.data, s->next_head.data, s->head.len) == 0)
@@ -256,7 +252,7 @@ static int write_head(struct file_sink *s, int fd)
     return 0;
 }
 
-/* Steps 2 to 4. 0, or errno with the old trailer back in its place as far as the system allows. */
+/* Steps 2 to 4. 0 or errno; on failure restores the old trailer as far as possible. */
 static int write_body(struct file_sink *s, int fd, const char *body, size_t body_len)
 {
     uint64_t at = s->head.len + s->sink.body_size;
@@ -286,12 +282,12 @@ static int write_body(struct file_sink *s, int fd, const char *body, size_t body
     }
     if (length < old) {
         s->next_trailer.len -= old - length;
-        cut(s, fd, at + length); /* where that fails, the blanks do no harm until the next flush */
+        cut(s, fd, at + length); /* if it fails, the blanks are harmless until the next flush */
     }
     return 0;
 }
 
-/* Brings head, body and trailer into the form in which they stand in the file. 0 or errno. */
+/* Encodes head, body and trailer as they are in the file. 0 or errno. */
 static int encode(struct file_sink *s, const char *head, size_t head_len, const char **body,
                   size_t *body_len, const char *trailer, size_t trailer_len)
 {
@@ -315,7 +311,7 @@ static int encode(struct file_sink *s, const char *head, size_t head_len, const 
     return error;
 }
 
-/* Writes what a flush brings; body as it stands in the file. 0 or errno. */
+/* Writes a flush; body is encoded. 0 or errno. */
 static int write_flush(struct file_sink *s, const char *body, size_t body_len)
 {
     int fd, error = open_part(s, &fd);
@@ -326,7 +322,7 @@ static int write_flush(struct file_sink *s, const char *body, size_t body_len)
         error = s->made ? write_head(s, fd) : write_first(s, fd);
     if (error == 0)
         error = write_body(s, fd, body, body_len);
-    /* Network file systems report a full disk here. After EINTR Linux has closed the file. */
+    /* Network file systems report a full disk at close. After EINTR, Linux has closed the file. */
     if (s->ops->close(fd) != 0 && error == 0 && errno != EINTR) {
         error = errno;
         s->dirty = true;
@@ -334,7 +330,7 @@ static int write_flush(struct file_sink *s, const char *body, size_t body_len)
     return error;
 }
 
-/* Undoes what a flush that failed has left, where that is possible by now. */
+/* Tries again to undo a failed flush. */
 static void restore_part(struct file_sink *s)
 {
     int fd;
@@ -346,8 +342,7 @@ static void restore_part(struct file_sink *s)
 
 /* ---- struct sink ----------------------------------------------------------------------------- */
 
-/* Hundreds of windows may wait: what the next flush makes again is not kept, and the rest is
- * known. */
+/* Frees what the next flush makes again: hundreds of windows may wait. */
 static void release_scratch(struct file_sink *s)
 {
     struct buf *scratch[] = {&s->next_head, &s->next_body, &s->next_trailer};
@@ -379,31 +374,31 @@ static int file_flush(struct sink *sink, const char *head, size_t head_len, cons
     return error;
 }
 
-/* Gives the part its name with link and unlink. 0 or errno. */
+/* Gives the file its name by link() and unlink(). 0 or errno. */
 static int link_new(const struct file_sink *s, const char *to)
 {
     struct stat st;
     if (s->ops->link(s->path, to) != 0) {
         int error = errno;
-        /* NFS repeats a request whose answer was lost, and then finds the name taken by us. */
+        /* NFS repeats a request whose answer was lost, and then finds its own link */
         if (error != EEXIST || !file_identity_has_name(&s->sink.file, to) || lstat(to, &st) != 0 ||
             st.st_nlink < 2) {
             return error;
         }
     }
-    /* the trace has its name; should the old one stay, it is a second name of the same file */
+    /* if unlink() fails, the old name is a second name of the same file */
     unlink(s->path);
     return 0;
 }
 
-/* Says that an error of link() means "not on this file system" rather than "not this name". */
+/* True when the error of link() is about the file system, not about the name. */
 static bool no_links_here(int error)
 {
     return error == EPERM || error == ENOTSUP || error == EMLINK || error == ENOSYS;
 }
 
-/* Gives the part a name that nobody has: link, else an exclusive rename, else look and rename. 0 or
- * errno. */
+/* Gives the file an unused name: by link(), else by an exclusive rename, else by check and rename.
+ * 0 or errno. */
 static int name_new(const struct file_sink *s, const char *to)
 {
     int error = link_new(s, to);
@@ -421,8 +416,8 @@ static int name_new(const struct file_sink *s, const char *to)
     return s->ops->rename(s->path, to) != 0 ? errno : 0;
 }
 
-/* Gives the part its final name. Only a regular file is ever replaced: rename() would take the name
- * from a device, a FIFO or a link as well. 0 or errno. */
+/* Gives the file its final name. Replaces only a regular file: rename() would also replace a
+ * device, a FIFO or a link. 0 or errno. */
 static int name_final(const struct file_sink *s, const char *to, bool replace)
 {
     struct stat st;
@@ -433,8 +428,8 @@ static int name_final(const struct file_sink *s, const char *to, bool replace)
     return s->ops->rename(s->path, to) != 0 ? errno : 0;
 }
 
-/* A file system in user space may make a file anew when it is renamed. So a file that has the name
- * now is taken for ours if it can be nobody else's. */
+/* Updates the identity after finish: a user-space file system may make a new file at a rename.
+ * Accepts a file of the same owner and size with one link. */
 static void look_again(struct file_sink *s, const char *path)
 {
     struct stat st;
@@ -467,7 +462,7 @@ static int file_finish(struct sink *sink, const char *final_path, bool replace)
     return error;
 }
 
-/* Copies the body from byte `at` of the part on into the new file `to`, behind its head. 0 or
+/* Copies the body from byte `at` of the file on, into the new file `to` after its head. 0 or
  * errno. */
 static int copy_rest(const struct file_sink *s, int from, int to, uint64_t at)
 {
@@ -488,7 +483,7 @@ static int copy_rest(const struct file_sink *s, int from, int to, uint64_t at)
     return error;
 }
 
-/* Makes the whole new file. 0 or errno. */
+/* Writes the whole new file. 0 or errno. */
 static int copy_without(const struct file_sink *s, int from, int to, uint64_t drop)
 {
     int error = write_buf(s, to, &s->head, 0);
@@ -499,8 +494,8 @@ static int copy_without(const struct file_sink *s, int from, int to, uint64_t dr
     return error;
 }
 
-/* Makes the file for a copy of the part. What a process that was killed while it copied has left
- * there goes: a file of this user's. A descriptor, or -1 and errno. */
+/* Makes the file for the copy. Replaces one of this user that a killed process left. A descriptor,
+ * or -1 and errno. */
 static int open_copy(const char *path)
 {
     struct stat st;
@@ -515,7 +510,7 @@ static int open_copy(const char *path)
     return io_open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0666);
 }
 
-/* Puts a copy without the first `drop` bytes of the body in the part's place. 0 or errno. */
+/* Replaces the .part file by a copy without the first `drop` bytes of the body. 0 or errno. */
 static int replace_part(struct file_sink *s, uint64_t drop)
 {
     char path[PATH_MAX];
@@ -565,7 +560,7 @@ static void file_discard(struct sink *sink)
     s->over = true;
 }
 
-/* The encoder, a third of a megabyte, has nothing to remember between two members. */
+/* One encoder for all sinks: 330 KB, without state between members. */
 static struct gzip *encoder;
 static int encoder_level;
 static unsigned encoder_users;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes to whole gzip members (RFC 1952): a reader takes a row of members as one stream, so a file
- * that ends with a whole member is a whole file. zlib is linked statically (design.md, T2). cprof
- * thread. */
+/* Whole gzip members (RFC 1952). Readers take consecutive members as one stream, so a file that
+ * ends with a whole member is valid. zlib is linked statically (design.md, T2). cprof thread. */
 #include "writer/file/sink_file.h"
 
 #include <errno.h>
@@ -9,11 +8,11 @@
 #include <zlib.h>
 
 #define STORED_MAX  65535u    /* most bytes of one stored deflate block */
-#define GZIP_WINDOW (15 + 16) /* 32 KB of history; + 16 asks for gzip's header and trailer */
+#define GZIP_WINDOW (15 + 16) /* 32 KB of history; + 16: gzip format */
 
 struct gzip {
     z_stream z;
-    struct igzip *faster; /* or NULL */
+    struct igzip *faster; /* NULL: zlib only */
 };
 
 struct gzip *gzip_new(int level)
@@ -66,7 +65,7 @@ int gzip_member(struct gzip *g, struct buf *out, const char *bytes, size_t n)
     return rc == Z_STREAM_END ? 0 : ENOMEM;
 }
 
-/* Appends an integer of n bytes, least significant first. */
+/* Appends the n low bytes of an integer, least significant first. */
 static void put_le(struct buf *out, uint32_t value, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -84,7 +83,7 @@ int gzip_stored(struct buf *out, const char *bytes, size_t n)
     size_t left = n;
     do {
         uint32_t size = (uint32_t)(left < STORED_MAX ? left : STORED_MAX);
-        put_le(out, left == size, 1); /* last block, kind 0 */
+        put_le(out, left == size, 1); /* last block, type 0 */
         put_le(out, size, 2);
         put_le(out, ~size, 2);
         buf_put(out, bytes, size);

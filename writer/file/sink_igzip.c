@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gzip members by igzip of ISA-L: of the size of zlib's level 1, in a fraction of its time. A file
- * of its own may be there or not, so it is opened when it is wanted, RTLD_LOCAL; that its
- * structures are those of the header is tried before it is trusted. */
+/* Gzip members by igzip of ISA-L: as small as zlib's level 1 in a fraction of the time. The library
+ * may be missing, so it is opened at run time, RTLD_LOCAL. A trial checks that its structures match
+ * the header. */
 #include "writer/file/sink_file.h"
 
 #ifdef CPROF_IGZIP
@@ -16,10 +16,10 @@
 #include "writer/writer.h"
 
 #define LEVEL 1
-/* Bytes that it is given at a time. It reads them twice, the second time from a core's cache. */
+/* Input bytes per step: igzip reads them twice, the second time from the core's cache. */
 #define IN_STEP (512u << 10)
-/* The stream holds the library's own state at its end. That of another version, with the same
- * soname, may be longer. */
+/* The library keeps state at the end of the stream. Another version with the same soname may need
+ * more. */
 #define STREAM_SIZE (4 * sizeof(struct isal_zstream))
 
 _Static_assert(ISAL_MAJOR_VERSION == 2, "libisal.so.2");
@@ -29,8 +29,8 @@ struct igzip {
     uint8_t *level_buf;
 };
 
-/* isal_deflate_init() and isal_deflate(). Written by sink_use_igzip(), before the cprof thread is
- * there, and then by that one. */
+/* isal_deflate_init() and isal_deflate(). Written by sink_use_igzip() before the cprof thread
+ * starts, then by the cprof thread. */
 static void (*begin)(struct isal_zstream *);
 static int (*compress_some)(struct isal_zstream *);
 
@@ -49,7 +49,7 @@ static bool is_whole(const struct buf *packed, const char *bytes, size_t n)
     return whole;
 }
 
-/* Two members, one after the other, say what went into them. */
+/* Trial: zlib must unpack two consecutive members to their input. */
 static bool works(void)
 {
     static const char text[] = "{\"ph\": \"X\", \"name\": \"a\"}, {\"ph\": \"X\", \"name\": \"b\"}";
@@ -76,12 +76,13 @@ void sink_use_igzip(void)
         begin = NULL;
 }
 
-/* Not where it is opened: it takes more stack than who wakes cprof up may have. */
+/* The trial is not done where the library is opened: it needs more stack than the waking thread may
+ * have. */
 struct igzip *igzip_new(void)
 {
     static bool tried;
     if (begin && !tried) {
-        tried = true; /* first: it is tried by one of these */
+        tried = true; /* first, because works() calls this */
         if (!works())
             begin = NULL;
     }
@@ -106,8 +107,8 @@ void igzip_free(struct igzip *g)
     free(g);
 }
 
-/* That of zlib at level 1 (no flags, no time, fastest, Unix): readers of damaged files look for
- * it. */
+/* As zlib's at level 1 (no flags, no time, fastest, Unix), because readers of damaged files search
+ * for it. */
 static const unsigned char header[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 3};
 
 int igzip_member(struct igzip *g, struct buf *out, const char *bytes, size_t n)
