@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of foreign traces, moved into ours. */
+/* Converts events of foreign traces. */
 #include "writer/import/foreign.h"
 
 #include <locale.h>
@@ -10,18 +10,19 @@
 #include "writer/import/json_tree.h"
 #include "writer/json/json.h"
 
-#define ROWS_MOST 8192u /* pids and tids that are no plain numbers, of one file; a power of two */
-#define ODD_PIDS  9000000u    /* of a file's range: for pids that are no plain numbers */
-#define ODD_TIDS  4200000000u /* the same for tids */
-/* a file's number in an id: below 2^53, which is as far as JavaScript counts */
+#define ROWS_MOST 8192u /* distinct odd pids and tids per file; a power of two */
+/* pids from here on, in a file's range, replace pids that are not plain numbers */
+#define ODD_PIDS 9000000u
+#define ODD_TIDS 4200000000u /* the same for tids */
+/* position of the file's number in an id below 2^53, the limit of JavaScript's numbers */
 #define IDS_SHIFT   44
-#define IDS_FLAG    (UINT64_C(1) << 52) /* our own ids stay below until the 65,536th thread */
+#define IDS_FLAG    (UINT64_C(1) << 52) /* cprof's own ids are smaller up to the 65,536th thread */
 #define HASH_FLAG   (UINT64_C(1) << 62)
 #define CALLS_SHIFT 33 /* the same for CUDA's correlation ids, which have 32 bits */
 
 /* ---- time ---- */
 
-/* The digits of a number: value = digits * 10^exponent. */
+/* A number: digits * 10^exponent. */
 struct decimal {
     uint64_t digits;
     int64_t exponent;
@@ -33,7 +34,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Takes an exponent behind its e; what is absurdly large is cut. */
+/* Reads an exponent after its e. Absurdly large ones are limited. NULL: no digits. */
 static const char *read_exponent(const char *p, const char *end, int64_t *exponent)
 {
     bool negative = p < end && *p == '-';
@@ -46,8 +47,7 @@ static const char *read_exponent(const char *p, const char *end, int64_t *expone
     return p == first ? NULL : p;
 }
 
-/* JSON's grammar of numbers; false for anything else. *size: most that the value can have, as a
- * power of ten. */
+/* Reads a number in JSON's grammar. False: anything else. */
 static bool read_decimal(const char *p, size_t len, struct decimal *d)
 {
     const char *end = p + len;
@@ -102,7 +102,7 @@ struct row {
 
 struct foreign {
     struct json_tree tree;
-    const struct json_value *value; /* NULL: the last text was none */
+    const struct json_value *value; /* NULL: the last text was not JSON */
     unsigned number;
     int64_t shift_ns;
     bool has_steps;
@@ -110,7 +110,7 @@ struct foreign {
     struct row rows[ROWS_MOST];
 };
 
-/* The members that are looked at; the others stay as they are. */
+/* The members that are interpreted; others are copied. */
 enum key {
     KEY_PH,
     KEY_CAT,
@@ -123,7 +123,7 @@ enum key {
     KEY_ID2,
     KEY_BIND_ID,
     KEY_ARGS,
-    KEY_SF, /* of a table that is left behind, as the next one */
+    KEY_SF, /* refers to a table that is not imported, as does esf */
     KEY_ESF,
     KEYS,
 };
@@ -166,7 +166,7 @@ static bool is_type(const struct json_value *v, enum json_token type)
     return v && v->type == type;
 }
 
-/* The text of a string; of anything else none. */
+/* The text of a string; empty for other values. */
 static struct text string_of(const struct json_value *v)
 {
     return is_type(v, JSON_STRING) ? v->text : (struct text){"", 0};
@@ -182,8 +182,8 @@ bool foreign_integer(const struct foreign *f, int64_t *value)
 
 /* ---- reading an event ---- */
 
-/* The text of a string, or of a number with a point as it stood there. False, and nothing is set:
- * it is neither. */
+/* The text of a string, or of a number with a point as written. False: neither, *text is not
+ * set. */
 static bool number_text(const struct json_value *v, struct text *text)
 {
     bool found = is_type(v, JSON_STRING) || is_type(v, JSON_REAL);
@@ -200,7 +200,7 @@ static bool get_us(const struct json_value *v, int64_t *ns)
     return number_text(v, &text) && foreign_us(text.at, text.len, ns);
 }
 
-/* A member that is null is as good as none. */
+/* A member that is null counts as missing. */
 static void look_up(const struct json_value *event, struct event *e)
 {
     memset(e, 0, sizeof *e);
@@ -210,14 +210,14 @@ static void look_up(const struct json_value *event, struct event *e)
                 e->member[i] = v;
 }
 
-/* Those of which it is known what their members mean; that a reader may ignore them is its own
- * affair. c moves the clock of the whole trace. */
+/* True for phases whose members are known, even if readers ignore some. Not c, which moves the
+ * clock of the whole trace. */
 static bool is_phase(char c)
 {
     return c != '\0' && strchr("BEXiIRCbenstfSTpFPMNODvV()", c);
 }
 
-/* Arrows and asynchronous ranges are nothing without their ids. */
+/* Arrows and asynchronous ranges need their ids. */
 static bool has_ids(const struct event *e)
 {
     if (strchr("stf", e->phase))
@@ -225,7 +225,7 @@ static bool has_ids(const struct event *e)
     return !strchr("ben", e->phase) || e->member[KEY_ID] || e->member[KEY_ID2];
 }
 
-/* False: nothing that could stand in a trace. */
+/* Reads an event. False: invalid in a trace. */
 static bool read_event(const struct foreign *f, struct event *e)
 {
     if (!is_type(f->value, JSON_OBJECT))
@@ -269,8 +269,7 @@ static uint64_t hash_of_key(uint64_t salt, const char *text, size_t len)
     return h ^ h >> 31;
 }
 
-/* The number for a pid or tid that cannot be one itself; 0: there are too many. *fresh: it is met
- * for the first time. */
+/* The number for a pid or tid that is not a plain number; 0: too many. *fresh: it is new. */
 static uint32_t odd_row(struct foreign *f, bool is_pid, const char *text, size_t len, bool *fresh)
 {
     uint64_t hash = hash_of_key(is_pid, text, len) | 1;
@@ -290,11 +289,11 @@ static uint32_t odd_row(struct foreign *f, bool is_pid, const char *text, size_t
 
 struct place {
     uint32_t number;
-    struct text name; /* the row is new, and this is what the file calls it; or empty */
+    struct text name; /* name of a new row in the file; or empty */
 };
 
-/* Where a process's or a thread's events go. A process without a number is 0, as readers have
- * it. */
+/* The process or thread row for an event. A missing process is 0, as in readers. False: too many
+ * rows. */
 static bool find_row(struct foreign *f, bool is_pid, const struct json_value *given,
                      struct place *to)
 {
@@ -319,7 +318,7 @@ static bool find_row(struct foreign *f, bool is_pid, const struct json_value *gi
     return to->number != 0;
 }
 
-/* A number of the file's, moved out of the way; false: it has too many bits. */
+/* Moves a number of the file to a range of its own. False: too many bits. */
 static bool move_number(const struct foreign *f, int64_t n, unsigned shift, uint64_t flag,
                         uint64_t *moved)
 {
@@ -327,7 +326,7 @@ static bool move_number(const struct foreign *f, int64_t n, unsigned shift, uint
     return n >= 0 && (uint64_t)n >> shift == 0;
 }
 
-/* Readers take 119 and "0x77" for one id, and so is it here. */
+/* Readers take 119 and "0x77" for the same id. */
 static bool hex_number(const char *text, size_t len, int64_t *n)
 {
     if (len > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
@@ -378,8 +377,7 @@ static void put_moved_id(const struct foreign *f, struct buf *b, const struct js
 
 /* ---- writing ---- */
 
-/* As it stood there where JSON has it so; what is no number, or none that a double holds, in
- * quotes. */
+/* A number as written, where JSON allows that; else as a double, in quotes if it is not finite. */
 static void put_real(struct buf *b, const struct json_value *v)
 {
     struct decimal d;
@@ -387,8 +385,9 @@ static void put_real(struct buf *b, const struct json_value *v)
     if (v->text.len < 40 && read_decimal(v->text.at, v->text.len, &d) && d.exponent > -280 &&
         d.exponent < 280)
         buf_put(b, v->text.at, v->text.len);
-    else if ((plain = newlocale(LC_ALL_MASK, "C", NULL))) /* no comma; takes no memory */
-        json_real(b, strtod_l(v->text.at, NULL, plain));  /* inside an object: it ends there */
+    /* a point in any locale; allocates nothing */
+    else if ((plain = newlocale(LC_ALL_MASK, "C", NULL)))
+        json_real(b, strtod_l(v->text.at, NULL, plain)); /* ends at the object that contains it */
 }
 
 static void put_word(struct buf *b, struct text word)
@@ -399,7 +398,7 @@ static void put_word(struct buf *b, struct text word)
     buf_put(b, "\"", quoted);
 }
 
-/* ", " but at the beginning, and the key. */
+/* Writes the key, with ", " unless it is the first. */
 static void put_member(struct buf *b, bool *first, struct text key)
 {
     if (!*first)
@@ -411,7 +410,7 @@ static void put_member(struct buf *b, bool *first, struct text key)
 
 static void put_json(struct buf *b, const struct json_value *v);
 
-/* Recursion ends at SPLIT_DEPTH. */
+/* The recursion is limited by SPLIT_DEPTH. */
 static void put_container(struct buf *b, const struct json_value *in)
 {
     bool first = true, object = in->type == JSON_OBJECT;
@@ -454,8 +453,7 @@ static void put_key(struct buf *b, const char *key)
     buf_put(b, ": ", 2);
 }
 
-/* Whether a value is one that a counter can show: of anything else readers make an error, or
- * hang. */
+/* True for values that a counter can show. With others, readers report errors or hang. */
 static bool is_sample(const struct json_value *v)
 {
     struct decimal d;
@@ -473,7 +471,7 @@ static bool has_samples(const struct json_value *args)
     return v != NULL;
 }
 
-/* args of a counter, without what is no number. */
+/* The args of a counter, numbers only. */
 static void put_samples(struct buf *b, const struct json_value *args)
 {
     bool first = true;
@@ -489,12 +487,12 @@ static void put_samples(struct buf *b, const struct json_value *args)
             buf_put(b, v->text.at, v->text.len);
         if (v->type == JSON_STRING && !memchr(v->text.at, '.', v->text.len) &&
             !memchr(v->text.at, 'e', v->text.len) && !memchr(v->text.at, 'E', v->text.len))
-            buf_puts(b, ".0"); /* an integer that only a double holds */
+            buf_puts(b, ".0"); /* an integer beyond 64 bits: as a double */
     }
     buf_put(b, "}", 1);
 }
 
-/* args, with the ids by which readers join rows moved like all others. */
+/* The args, with the ids by which readers join rows moved like other ids. */
 static void put_args(const struct foreign *f, struct buf *b, const struct json_value *args)
 {
     bool first = true;
@@ -516,7 +514,7 @@ static void put_args(const struct foreign *f, struct buf *b, const struct json_v
     buf_put(b, "}", 1);
 }
 
-/* Whether a reader can do something with the args of an event that names or sorts a row. */
+/* True when the args of an event that names or sorts a row are usable. */
 static bool names_something(const struct event *e)
 {
     const struct json_value *args = e->member[KEY_ARGS];
@@ -538,7 +536,7 @@ static void put_key_text(struct buf *b, const char *key, const struct json_value
     put_json(b, text);
 }
 
-/* The file's steps are steps where the trace has none, but never on a GPU. */
+/* The file's step ranges stay steps only where the trace has none, and never on a GPU. */
 static void put_name(const struct foreign *f, struct buf *b, const struct event *e)
 {
     const struct json_value *name = e->member[KEY_NAME];
@@ -553,7 +551,7 @@ static void put_name(const struct foreign *f, struct buf *b, const struct event 
     json_string(b, shown.at, shown.len);
 }
 
-/* Where and when. */
+/* Writes pid, tid, ts and dur. */
 static void put_where(struct buf *b, const struct event *e, const struct place *pid,
                       const struct place *tid, int64_t start_ns)
 {
@@ -563,7 +561,7 @@ static void put_where(struct buf *b, const struct event *e, const struct place *
     p = put_literal(p, ", \"tid\": ");
     p = put_u64(p, tid->number);
     p = put_literal(p, ", \"ts\": ");
-    p = put_us(p, e->timed ? start_ns : 0); /* what names a row need not have one; ours have 0 */
+    p = put_us(p, e->timed ? start_ns : 0); /* events that name a row may lack a time; they get 0 */
     if (e->member[KEY_DUR]) {
         p = put_literal(p, ", \"dur\": ");
         p = put_us(p, e->end_ns - e->start_ns);
@@ -571,7 +569,8 @@ static void put_where(struct buf *b, const struct event *e, const struct place *
     buf_put(b, text, (size_t)(p - text));
 }
 
-/* Ids. Those of counters, objects, samples and memory dumps are only meant within their process. */
+/* Writes ids. Those of counters, objects, samples and memory dumps are local to their process and
+ * stay. */
 static void put_ids(const struct foreign *f, struct buf *b, const struct event *e)
 {
     const struct json_value *id = e->member[KEY_ID], *id2 = e->member[KEY_ID2];
@@ -607,7 +606,7 @@ static void put_others(struct buf *b, const struct json_value *event)
 {
     bool first = false;
     for (const struct json_value *v = json_first(event); v; v = json_next(event, v)) {
-        int64_t unused; /* the thread's own clock: as strictly read as ts */
+        int64_t unused; /* times of the thread's own clock must be as valid as ts */
         bool known = (text_is(v->key, "tts") || text_is(v->key, "tdur")) && !get_us(v, &unused);
         for (unsigned i = 0; i < KEYS && !known; i++)
             known = text_is(v->key, keys[i]);
@@ -640,7 +639,7 @@ static bool put_event(struct foreign *f, const struct event *e, struct buf *out)
         (has_tid && !find_row(f, false, e->member[KEY_TID], &tid)))
         return false;
     if (!has_tid)
-        tid.number = pid.number; /* as readers have it */
+        tid.number = pid.number; /* as in readers */
     if (pid.name.len)
         json_meta_text(out, "process_name", pid.number, pid.number, "name", pid.name.at,
                        pid.name.len);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes foreign trace files, a slice in each pass. A file is opened where it is handed in, so
- * that the program may remove it at once; what is wrong with it then is said at once. The
- * descriptor is used only after a look at what it leads to, because the program may close and
- * reuse it (T4). */
+/* Merges foreign trace files, a slice per pass. A file is opened and checked when it is handed in,
+ * so that the program may remove it at once. The program may close the descriptor and reuse its
+ * number (T4), so each use checks which file it is. */
 #include "writer/import/import.h"
 
 #include <errno.h>
@@ -19,10 +18,10 @@
 #include "writer/import/split.h"
 #include "writer/import/unpack.h"
 
-#define WAITING_MOST 64u       /* files: each holds a descriptor */
-#define SLICE_NS     4000000u  /* of a pass: rings are drained every 10 ms */
-#define LAST_NS      20000000u /* the same at exit */
-#define FD_LEAST     100 /* out of the way of programs that count on their descriptors' numbers */
+#define WAITING_MOST 64u       /* files; each holds a descriptor */
+#define SLICE_NS     4000000u  /* per pass: rings are drained every 10 ms */
+#define LAST_NS      20000000u /* per pass at exit */
+#define FD_LEAST     100       /* programs may rely on lower descriptor numbers */
 #define SECOND       INT64_C(1000000000)
 #define YEAR_2000    (INT64_C(946684800) * SECOND)
 
@@ -37,23 +36,23 @@ struct import {
     off_t size;
     struct timespec changed;
     uint64_t ticks;             /* when it was handed in */
-    int64_t wall_ns, steady_ns; /* the same by CLOCK_REALTIME and CLOCK_MONOTONIC */
+    int64_t wall_ns, steady_ns; /* the same time by CLOCK_REALTIME and CLOCK_MONOTONIC */
     enum stage stage;
     bool has_base, has_times;
-    int64_t base_ns;           /* its baseTimeNanoseconds */
-    int64_t first_ns, last_ns; /* of its events, on its own clock */
-    uint64_t events;           /* in it */
-    uint64_t put, left_out;    /* of them so far */
-    struct window *to;         /* MERGE */
+    int64_t base_ns;           /* baseTimeNanoseconds of the file */
+    int64_t first_ns, last_ns; /* range of its events, on its own clock */
+    uint64_t events;           /* in the file */
+    uint64_t put, left_out;    /* events merged and not merged so far */
+    struct window *to;         /* target, in stage MERGE */
 };
 
-/* Under the lock. */
+/* Protected by the lock. */
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct import *added, **added_end = &added;
 static unsigned waiting;
 
 /* The cprof thread's own. */
-static struct import *queue, **queue_end = &queue; /* oldest first; the first one is worked on */
+static struct import *queue, **queue_end = &queue; /* oldest first; the first is being read */
 static struct unpack *text;
 static struct split splitter;
 static struct foreign *foreign;
@@ -102,7 +101,7 @@ static int open_trace(const char *path, struct stat *st, const char **why)
 static void free_import(struct import *i)
 {
     struct stat st;
-    /* the program may have closed it and got its number for a file of its own */
+    /* the program may have closed the descriptor and reused its number */
     if (i->fd >= 0 && fstat(i->fd, &st) == 0 && st.st_dev == i->dev && st.st_ino == i->ino)
         close(i->fd);
     free(i->path);
@@ -154,7 +153,7 @@ bool import_add(const char *path)
 
 /* ---- the queue ---- */
 
-/* Takes what was handed in since. */
+/* Moves files that were handed in to the queue. */
 static void take_added(void)
 {
     pthread_mutex_lock(&queue_lock);
@@ -207,7 +206,7 @@ static bool fault_at(const struct import *i, uint64_t at, const char *why)
     return false;
 }
 
-/* Whether the descriptor leads to the file as it was when it was handed in. */
+/* True when the descriptor still leads to the unchanged file. */
 static bool same_file(const struct import *i, const char **why)
 {
     struct stat st;
@@ -269,7 +268,7 @@ static bool merge(struct import *i, enum split_got got)
         return true;
     if (got == SPLIT_EVENT &&
         !foreign_parse(foreign, splitter.value.data, splitter.value.len, &why, &at))
-        return false; /* it was whole a moment ago */
+        return false; /* cannot fail: stage LOOK has parsed it */
     if (got == SPLIT_EVENT && foreign_put(foreign, &i->to->body)) {
         i->put++;
         i->to->events++;
@@ -288,15 +287,15 @@ static enum read end_text(struct import *i)
         fault_at(i, splitter.fault_at, splitter.fault);
         return READ_FAILED;
     }
-    if (cut) { /* the last event of an array that does not end */
+    if (cut) { /* the last event of an unterminated array */
         i->events += i->stage == LOOK;
         i->left_out += i->stage == MERGE;
     }
     return READ_ALL;
 }
 
-/* The next piece of the file. READ_FAILED: said when it was looked at; the caller says it when it
- * is merged. */
+/* Reads the next piece of the file. READ_FAILED: logged here in stage LOOK, by the caller in stage
+ * MERGE. */
 static enum read read_piece(struct import *i)
 {
     const char *piece, *why;
@@ -329,9 +328,9 @@ static enum read read_piece(struct import *i)
 
 /* ---- stages ---- */
 
-/* What is added to the file's times for wall-clock ns. Without a base: epoch microseconds as such;
- * times of this machine's monotonic clock, if they fall into this run; any others end when the file
- * was handed in. */
+/* The shift from the file's times to wall-clock ns. Without a base, times that are epoch
+ * microseconds stay. Times of this machine's monotonic clock are recognized when they are in this
+ * run. Others are taken to end when the file was handed in. */
 static int64_t wall_shift(const struct import *i, const struct writer_options *options)
 {
     int64_t since_boot = i->wall_ns - i->steady_ns;
@@ -364,7 +363,7 @@ static bool begin_merging(struct import *i, struct window *to, const struct wind
     return true;
 }
 
-/* Puts into the window's account what became of the file. why: it ended early; or NULL. */
+/* Adds the file to the window's account. why: reason for an early end, or NULL. */
 static void settle(struct import *i, const char *why)
 {
     uint64_t rest = i->events > i->put + i->left_out ? i->events - i->put - i->left_out : 0;
@@ -373,14 +372,14 @@ static void settle(struct import *i, const char *why)
     i->to->lost.n[i->to->full ? LOSS_FILE_FULL : LOSS_FOREIGN] += rest;
     i->to->lost.n[LOSS_FOREIGN] += i->left_out;
     if (i->to->body.failed)
-        return; /* the whole trace is lost, which is said when it is written */
+        return; /* the whole trace is lost, which is logged when it is written */
     if (why || i->left_out)
         log_warn("%s: %s: %llu of its %llu events are not merged", i->path,
                  why ? why : "too long, without a time, or not to be read by anybody",
                  (unsigned long long)(rest + i->left_out), (unsigned long long)i->events);
 }
 
-/* One step of the first file. known: as import_pass(). False: there is nothing to do for it now. */
+/* Does one step of the first file. known: as in import_pass(). False: nothing to do now. */
 static bool work(struct window *windows, uint64_t known, const struct window_shared *shared)
 {
     struct import *i = queue;

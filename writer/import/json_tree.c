@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define FEW 16u /* members that are compared with each other as they are */
+#define FEW 16u /* up to so many members are compared pairwise */
 
 /* ---- the values of a tree ---- */
 
@@ -33,14 +33,14 @@ const struct json_value *json_member(const struct json_value *object, const char
     return v;
 }
 
-/* ---- members of one key: the last one counts ---- */
+/* ---- repeated keys: the last member counts ---- */
 
 static bool same_text(struct text a, struct text b)
 {
     return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
 }
 
-/* By key, those of one key as they stand: for qsort(). */
+/* For qsort(): by key, equal keys in file order. */
 static int by_key(const void *a, const void *b)
 {
     const struct json_value *v = *(struct json_value *const *)a,
@@ -50,7 +50,7 @@ static int by_key(const void *a, const void *b)
     return order ? order : v < w ? -1 : 1;
 }
 
-/* Sorted, as comparing each with each takes minutes for a hostile text. False: no memory. */
+/* Sorts, because pairwise comparison takes minutes for a hostile text. False: no memory. */
 static bool drop_repeated_of_many(struct json_tree *t, struct json_value *object, size_t n)
 {
     buf_reset(&t->order);
@@ -92,8 +92,8 @@ static size_t count(const struct json_tree *t)
     return t->values.len / sizeof(struct json_value);
 }
 
-/* Room for the strings that have escapes, so that none moves: what an escape stands for is never
- * longer. False: no memory. */
+/* Makes room for strings with escapes, so that none moves later: resolved escapes are never longer.
+ * False: no memory. */
 static bool make_room(struct json_tree *t, const char *text, size_t len)
 {
     buf_reset(&t->values);
@@ -117,7 +117,7 @@ static struct text token_text(struct json_tree *t, const struct json_scan *s, bo
     return (struct text){first, (uint32_t)(to - first)};
 }
 
-/* False: 64 bits do not hold it. */
+/* False: exceeds 64 bits. */
 static bool read_integer(struct text text, int64_t *value)
 {
     bool negative = text.at[0] == '-', fits = true;
@@ -131,7 +131,7 @@ static bool read_integer(struct text text, int64_t *value)
     return fits;
 }
 
-/* False: no memory. */
+/* Appends a value. False: no memory. */
 static bool add_value(struct json_tree *t, const struct json_scan *s, enum json_token token,
                       struct text key)
 {
@@ -139,12 +139,12 @@ static bool add_value(struct json_tree *t, const struct json_scan *s, enum json_
     if (token != JSON_OBJECT && token != JSON_ARRAY)
         v.text = token_text(t, s, token == JSON_STRING && s->escapes);
     if (token == JSON_INTEGER && !read_integer(v.text, &v.number))
-        v.type = JSON_STRING; /* readers take such numbers for others without a word */
+        v.type = JSON_STRING; /* readers silently change such numbers */
     buf_put(&t->values, &v, sizeof v);
     return !t->values.failed;
 }
 
-/* The container at this place is whole. False: no memory. */
+/* Completes the container at this index. False: no memory. */
 static bool close_value(struct json_tree *t, size_t at)
 {
     struct json_value *v = value_at(t, at);
@@ -154,7 +154,7 @@ static bool close_value(struct json_tree *t, size_t at)
 
 static bool read_values(struct json_tree *t, struct json_scan *s)
 {
-    uint32_t open[JSON_DEPTH]; /* where the arrays and objects around begin */
+    uint32_t open[JSON_DEPTH]; /* indices of the enclosing arrays and objects */
     struct text key = {"", 0};
     for (;;) {
         enum json_token token = json_scan_next(s);

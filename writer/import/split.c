@@ -6,14 +6,14 @@
 
 enum state {
     TEXT_BEGINS,
-    KEY_OR_END,   /* behind { */
-    KEY,          /* behind a comma */
-    IN_KEY,       /* behind the key's quote */
-    COLON,        /* behind the key */
-    MEMBER,       /* behind the colon */
-    AFTER_MEMBER, /* behind its value */
-    EVENT_OR_END, /* behind [ */
-    EVENT,        /* behind a comma */
+    KEY_OR_END,   /* after { */
+    KEY,          /* after a comma */
+    IN_KEY,       /* inside the key */
+    COLON,        /* after the key */
+    MEMBER,       /* after the colon */
+    AFTER_MEMBER, /* after its value */
+    EVENT_OR_END, /* after [ */
+    EVENT,        /* after a comma */
     AFTER_EVENT,
     IN_VALUE, /* of a member or an event */
     TEXT_ENDS,
@@ -46,7 +46,7 @@ static void keep_text(struct split *s, const char *from, const char *to)
         buf_put(&s->value, from, n);
 }
 
-/* Steps over the inside of a string; true: its closing quote too. */
+/* Skips the inside of a string. True: and its closing quote. */
 static bool pass_string(struct split *s, const char **at, const char *end)
 {
     const char *p = *at;
@@ -63,7 +63,7 @@ static bool pass_string(struct split *s, const char **at, const char *end)
     return !s->in_string;
 }
 
-/* Steps over plain bytes and brackets, to a string or to the value's end, which sets *done. */
+/* Skips plain bytes and brackets, up to a string or the value's end (*done). */
 static const char *pass_plain(struct split *s, const char *p, const char *end, bool *done)
 {
     for (; p < end; p++) {
@@ -91,7 +91,7 @@ static const char *pass_plain(struct split *s, const char *p, const char *end, b
     return p;
 }
 
-/* Takes bytes of the value. */
+/* Consumes bytes of the value. */
 static enum split_got take_value(struct split *s, const char **at, const char *end)
 {
     const char *from = *at;
@@ -151,7 +151,7 @@ static void take_key(struct split *s, char c)
         s->key[s->key_len++] = c;
 }
 
-/* Takes the byte, or leaves it to the value that begins with it. False: it cannot stand here. */
+/* Consumes the byte, or leaves it to the value that it begins. False: it is invalid here. */
 static bool take_byte(struct split *s, char c, const char **wanted)
 {
     switch (s->state) {
@@ -226,7 +226,7 @@ enum split_got split_next(struct split *s, const char **at, const char *end)
             if (!take_byte(s, **at, &wanted))
                 return refuse_event(s, s->at, wanted);
             if (s->state == IN_VALUE)
-                continue; /* the byte is the value's */
+                continue; /* the byte belongs to the value */
         }
         s->at++;
         ++*at;

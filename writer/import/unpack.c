@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads gzip and plain text in pieces. */
+/* Reads gzip or plain text in pieces. */
 #include "writer/import/unpack.h"
 
 #include <errno.h>
@@ -10,11 +10,11 @@
 #include <zlib.h>
 
 #define PIECE     (128u << 10)
-#define GZIP_ONLY (15 + 16) /* zlib's largest window, gzip's header */
+#define GZIP_ONLY (15 + 16) /* zlib's largest window, gzip format */
 
 struct unpack {
     z_stream z;
-    off_t at; /* in the file, behind `raw` */
+    off_t at; /* offset in the file after `raw` */
     bool looked, gzip, begun, in_member, file_ended;
     unsigned char raw[PIECE];
     char text[PIECE];
@@ -58,7 +58,8 @@ static long fill(struct unpack *u, int fd, const char **why)
     return n;
 }
 
-/* Between two members; behind the last one some packers leave zeros. */
+/* Begins the next member. Skips zeros, which some packers append to the last one. False: no
+ * memory. */
 static bool begin_member(struct unpack *u)
 {
     while (u->begun && u->z.avail_in && *u->z.next_in == 0) {

@@ -8,18 +8,18 @@
 
 struct unpack;
 
-/* Begins at the file's first byte. NULL: no memory. */
+/* Begins at the start of a file. NULL: no memory. */
 struct unpack *unpack_new(void);
 
-/* The next piece of the file that fd is now: at most about 128 KB at *text, valid until the next
- * call. Returns its bytes, 0 at the end, -1 and *why (static, or an error's text) on a failure.
- * fd's own position is not touched. */
+/* The next piece of file `fd`: at most about 128 KB at *text, valid until the next call. Returns
+ * its length; 0: the end; -1: failure, *why (static, or of strerror()). Does not move fd's
+ * offset. */
 long unpack_next(struct unpack *u, int fd, const char **text, const char **why);
 
-/* Back to the beginning. */
+/* Back to the start of a file. */
 void unpack_reset(struct unpack *u);
 
-/* Frees it; NULL is allowed. */
+/* NULL is allowed. */
 void unpack_free(struct unpack *u);
 
 #endif
