@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks functions that run in a process made by clone() that shares our memory
- * (preload/delivery/spawn.c). They write no thread-local storage. ASan and TSan keep their state
- * there, so they leave these alone. */
+/* Marks functions that run in a process made by clone() with shared memory
+ * (preload/delivery/spawn.c). They must not write thread-local storage. ASan and TSan keep their
+ * state there, so these functions are exempt. */
 #ifndef WRITER_OS_APART_H
 #define WRITER_OS_APART_H
 

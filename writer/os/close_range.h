@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A system call that headers before Linux 5.9 and glibc 2.34 do not know; its number is the same on
- * all processors. */
+/* A system call that headers before Linux 5.9 and glibc 2.34 lack; its number is the same on all
+ * processors. */
 #ifndef WRITER_OS_CLOSE_RANGE_H
 #define WRITER_OS_CLOSE_RANGE_H
 

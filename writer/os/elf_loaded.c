@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds a symbol in the ELF tables of a loaded object. The table is that of DT_GNU_HASH: four
- * numbers, the words of a Bloom filter, the buckets, and the hashes of the symbols, whose lowest
- * bit ends a bucket. */
+/* Finds a symbol in the ELF tables of a loaded object. The hash table is DT_GNU_HASH: four numbers,
+ * the words of a Bloom filter, the buckets, and the hashes of the symbols, whose lowest bit ends a
+ * bucket. */
 #include "writer/os/elf_loaded.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@
 
 enum { BUCKETS, FIRST_SYMBOL, FILTER_WORDS, FILTER_SHIFT, HEAD };
 
-/* The loader has added the base to addresses of the dynamic section, but not to those of the
- * kernel's own object. */
+/* The loader has added the base to addresses in the dynamic section, except in the kernel's own
+ * object. */
 static uintptr_t moved(const struct dl_phdr_info *info, ElfW(Addr) address)
 {
     return (uintptr_t)(address < info->dlpi_addr ? info->dlpi_addr + address : address);
@@ -81,7 +81,7 @@ bool elf_loaded_needs(const struct elf_loaded *o, const char *prefix)
     return false;
 }
 
-/* PROT_READ and so on, of the segment that the address is in. */
+/* PROT_READ and so on of the segment that contains the address. */
 static int protection_of(const struct dl_phdr_info *info, uintptr_t address)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -93,7 +93,7 @@ static int protection_of(const struct dl_phdr_info *info, uintptr_t address)
     return PROT_NONE;
 }
 
-/* The filter lets no name pass. */
+/* Clears the Bloom filter, so that no name passes. */
 bool elf_loaded_hide(const struct elf_loaded *o)
 {
     ElfW(Addr) *filter = (ElfW(Addr) *)(uintptr_t)(o->hash + HEAD);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the symbol table of a loaded object, without the loader: another library may interpose
- * dlsym(), and then answers for its own place in the search order. */
+/* Reads the symbol table of a loaded object without the loader: another library may interpose
+ * dlsym(), whose answer then depends on that library's place in the search order. */
 #ifndef WRITER_OS_ELF_LOADED_H
 #define WRITER_OS_ELF_LOADED_H
 
@@ -10,25 +10,25 @@
 
 struct elf_loaded {
     const struct dl_phdr_info *info;
-    const char *soname; /* "" where it has none */
+    const char *soname; /* "": none */
     const char *strings;
     const ElfW(Sym) * symbols;
     const uint32_t *hash; /* DT_GNU_HASH */
 };
 
-/* Describes an object that loader_walk() shows; good as long as the object is loaded. False: it has
- * no such table. */
+/* Describes an object of loader_walk(); valid while the object is loaded. False: it lacks one of
+ * the tables. */
 bool elf_loaded(const struct dl_phdr_info *info, struct elf_loaded *o);
 
-/* The function that the object exports under this name, whatever its version; NULL: none. */
+/* The function that the object exports under this name, of any version; NULL: none. */
 void *elf_loaded_function(const struct elf_loaded *o, const char *name);
 
-/* True when the object was linked to a library whose name begins so (DT_NEEDED). */
+/* True when the object is linked to a library whose name begins with `prefix` (DT_NEEDED). */
 bool elf_loaded_needs(const struct elf_loaded *o, const char *prefix);
 
-/* From now on the loader finds no symbol in the object by its name; what is bound stays so.
- * elf_loaded_function() still finds its functions. False: its memory cannot be made writable. In a
- * constructor, while no other thread looks anything up. */
+/* The loader finds no symbol of the object by name any more; existing bindings stay, and
+ * elf_loaded_function() still works. False: the memory cannot be made writable. Only in a
+ * constructor, while no other thread looks up symbols. */
 bool elf_loaded_hide(const struct elf_loaded *o);
 
 #endif

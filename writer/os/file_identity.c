@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names a file by device and inode. */
+/* Identifies files by device, inode and time of birth. */
 #define _GNU_SOURCE
 #include "writer/os/file_identity.h"
 

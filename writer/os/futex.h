@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two futex calls, private to the process, and a lock made of them: no allocation, errno
- * stays. */
+/* The two futex calls, process-private, and a lock made of them. No allocation; errno stays. */
 #ifndef WRITER_OS_FUTEX_H
 #define WRITER_OS_FUTEX_H
 
@@ -14,7 +13,7 @@
 #include "writer/os/monotonic.h"
 #include "writer/os/raw_syscall.h"
 
-/* Wakes all that wait for the word. Any thread. */
+/* Wakes all threads that wait on the word. Any thread. */
 static inline void futex_wake(_Atomic uint32_t *word)
 {
     raw_syscall(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, INT32_MAX, 0, 0, 0);
@@ -28,10 +27,10 @@ static inline void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ms
     raw_syscall(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, value, ms < 0 ? 0 : (long)&t, 0, 0);
 }
 
-enum { FUTEX_FREE, FUTEX_HELD, FUTEX_AWAITED }; /* the word of a lock */
+enum { FUTEX_FREE, FUTEX_HELD, FUTEX_AWAITED }; /* values of a lock's word */
 
-/* Takes the lock within `ms` milliseconds; below 0: whenever it is free. false: not in that time.
- * Who waits sleeps, so that a holder of lower priority gets the processor. Any thread. */
+/* Takes the lock within `ms` milliseconds; below 0: waits for ever. False: timeout. A waiting
+ * thread sleeps, so that a holder of lower priority gets the processor. Any thread. */
 static inline bool futex_lock(_Atomic uint32_t *word, int64_t ms)
 {
     uint32_t was = FUTEX_FREE;
@@ -46,7 +45,7 @@ static inline bool futex_lock(_Atomic uint32_t *word, int64_t ms)
     return was == FUTEX_FREE;
 }
 
-/* Gives the lock back. The thread that took it. */
+/* Releases the lock. The thread that took it. */
 static inline void futex_unlock(_Atomic uint32_t *word)
 {
     if (atomic_exchange(word, FUTEX_FREE) == FUTEX_AWAITED)

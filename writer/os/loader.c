@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What cprof asks the loader.
+/* Symbol lookups and walks over the loader's list.
  *
- * Symbols: other libraries of LD_PRELOAD export a dlsym() of their own. RTLD_NEXT then means what
- * comes behind them, which is cprof itself where they come first. So cprof calls the C library's
- * dlsym(), found in that library's table.
+ * Other libraries of LD_PRELOAD may export a dlsym() of their own. RTLD_NEXT would then mean the
+ * library after that one, which may be cprof itself. So cprof calls the C library's dlsym(), found
+ * in that library's symbol table.
  *
- * Walks over the loader's list, and forks. The C library makes its other locks free again in a
- * forked child, but not the one of dl_iterate_phdr(): a child made while a thread walks could never
- * load a library. A fork waits for the walks that have begun, and who wants to begin one waits for
- * the fork; nobody waits for ever, because a signal handler may fork in the middle of a walk.
- */
+ * In a forked child the C library releases its locks, except that of dl_iterate_phdr(). A child
+ * that was forked during a walk could never load a library. So a fork waits for the walks that have
+ * begun, and new walks wait for the fork. All waits are bounded, because a signal handler may fork
+ * in the middle of a walk. */
 #include "writer/writer.h"
 
 #include <dlfcn.h>
@@ -19,15 +17,15 @@
 
 #include "writer/os/futex.h"
 
-#define WAIT_MS 1000u /* most that either waits for the other */
+#define WAIT_MS 1000u /* most time that fork and walk wait for each other */
 
-static _Atomic uint32_t walks;   /* that go on; any thread adds and takes away */
-static _Atomic uint32_t forking; /* futex: 1 while a fork is going on; who forks writes */
+static _Atomic uint32_t walks;   /* walks in progress; any thread */
+static _Atomic uint32_t forking; /* futex: 1 during a fork; the forking thread writes */
 
 typedef void *symbol_function(void *handle, const char *name);
 typedef void *version_function(void *handle, const char *name, const char *version);
 
-/* Any thread writes, all write the same; relaxed. */
+/* any thread writes, all the same value; relaxed */
 static _Atomic(symbol_function *) real_dlsym;
 static _Atomic(version_function *) real_dlvsym;
 
@@ -72,7 +70,7 @@ void loader_hold(void)
     uint32_t now;
     atomic_store(&forking, 1);
     for (unsigned ms = 0; ms < WAIT_MS && (now = atomic_load(&walks)) != 0; ms++)
-        futex_wait(&walks, now, 1); /* nobody wakes: a walk takes microseconds */
+        futex_wait(&walks, now, 1); /* times out: a walk takes microseconds and wakes nobody */
 }
 
 void loader_release(bool child)
@@ -83,7 +81,7 @@ void loader_release(bool child)
     futex_wake(&forking);
 }
 
-/* For loader_walk(). Before glibc 2.34 they are in libdl, which this library then needs. */
+/* For loader_walk(). Before glibc 2.34 both functions are in libdl, which cprof then links to. */
 static int find_real(struct dl_phdr_info *info, size_t size, void *unused)
 {
     struct elf_loaded o;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holding locks on threads of the program: what must not end the holder, and waits that have an
- * end. */
+/* Locks on threads of the program: protects the holder, and bounds the waits. */
 #ifndef WRITER_OS_LOCKS_H
 #define WRITER_OS_LOCKS_H
 
@@ -9,8 +8,8 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* What cprof does on a thread of the program is not to end half-way because the thread is cancelled
- * in a call that opens or writes a file. Returns what is given to cancel_back(). */
+/* Disables cancellation: cprof's work on a thread of the program must not end half-way in a call
+ * that opens or writes a file. Returns the state for cancel_back(). */
 static inline int cancel_off(void)
 {
     int before;
@@ -23,16 +22,15 @@ static inline void cancel_back(int before)
     pthread_setcancelstate(before, NULL);
 }
 
-/* What a thread of the program is not to take along: cancel_off() for its end in another way,
- * too. */
+/* What hold_back() changed. */
 struct held_back {
     sigset_t signals;
     int cancel;
 };
 
-/* A handler that leaves by siglongjmp() or pthread_exit() would leave a lock that nobody gives
- * back: while one is held, signals wait, but for those by which the processor says that what runs
- * is wrong. Two system calls with hold_back_end(). */
+/* Blocks signals and cancellation while a lock is held: a handler that leaves by siglongjmp() or
+ * pthread_exit() would never release it. Signals of processor faults stay enabled. Two system
+ * calls, with hold_back_end(). */
 static inline struct held_back hold_back(void)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
@@ -52,8 +50,7 @@ static inline void hold_back_end(const struct held_back *before)
     pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
 }
 
-/* gcc 12's ThreadSanitizer does not know pthread_mutex_clocklock(): it would call the unlock
- * wrong. */
+/* gcc 12's ThreadSanitizer does not know pthread_mutex_clocklock() and would report the unlock. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define LOCKS_CLOCK CLOCK_REALTIME
@@ -64,9 +61,9 @@ static inline void hold_back_end(const struct held_back *before)
 #define LOCKS_CLOCK                   CLOCK_REALTIME
 #define LOCKS_WAIT(mutex, clock, end) pthread_mutex_timedlock(mutex, end) /* lint: allow */
 #elif __GLIBC_PREREQ(2, 30)
-#define LOCKS_CLOCK                   CLOCK_MONOTONIC /* nobody sets it */
+#define LOCKS_CLOCK                   CLOCK_MONOTONIC /* cannot be set */
 #define LOCKS_WAIT(mutex, clock, end) pthread_mutex_clocklock(mutex, clock, end)
-#else /* built for an older glibc, and used where the process has a newer one */
+#else /* built for an older glibc, and run with a newer one */
 #pragma weak pthread_mutex_clocklock
 #define LOCKS_CLOCK (pthread_mutex_clocklock ? CLOCK_MONOTONIC : CLOCK_REALTIME)
 #define LOCKS_WAIT(mutex, clock, end)                                                              \
@@ -74,7 +71,7 @@ static inline void hold_back_end(const struct held_back *before)
                              : pthread_mutex_timedlock(mutex, end)) /* lint: allow */
 #endif
 
-/* Takes the mutex within `ms` milliseconds. false: not in that time. Any thread. */
+/* Takes the mutex within `ms` milliseconds. False: timeout. Any thread. */
 static inline bool lock_within(pthread_mutex_t *mutex, long ms)
 {
     struct timespec end;

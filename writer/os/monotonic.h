@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock that nobody sets, for waits and measurements. */
+/* CLOCK_MONOTONIC, which cannot be set, for waits and measurements. */
 #ifndef WRITER_OS_MONOTONIC_H
 #define WRITER_OS_MONOTONIC_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A system call that touches no thread-local storage and cannot be interposed. */
+/* A system call without thread-local storage, which cannot be interposed. */
 #ifndef WRITER_OS_RAW_SYSCALL_H
 #define WRITER_OS_RAW_SYSCALL_H
 
-/* Inlined, because sanitizers check functions by means of thread-local storage. */
+/* Always inlined: sanitizers instrument functions by thread-local storage. */
 #define RAW_INLINE static inline __attribute__((always_inline))
 
-/* The result, or -errno. Any thread, also in a process by clone() that shares our memory. */
+/* The result, or -errno. Any thread, also in a clone() process with shared memory. */
 #if defined(__x86_64__)
 RAW_INLINE long raw_syscall(long number, long a, long b, long c, long d, long e, long f)
 {

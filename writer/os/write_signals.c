@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks SIGPIPE and SIGXFSZ around a write. The kernel sends both signals to the thread that
- * writes, before write() returns. */
+/* Blocks SIGPIPE and SIGXFSZ around a write. The kernel sends both to the writing thread before
+ * write() returns. */
 #define _GNU_SOURCE
 #include "writer/os/write_signals.h"
 

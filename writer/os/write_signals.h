@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the program from the signals that a failed write of ours raises: SIGPIPE (no reader) and
- * SIGXFSZ (RLIMIT_FSIZE). */
+/* Hides the signals of a failed write by cprof from the program: SIGPIPE (no reader) and SIGXFSZ
+ * (RLIMIT_FSIZE). */
 #ifndef WRITER_OS_WRITE_SIGNALS_H
 #define WRITER_OS_WRITE_SIGNALS_H
 
@@ -13,8 +13,8 @@ struct write_signals {
 /* Blocks both signals on this thread. Pair with write_signals_release(). Any thread. */
 void write_signals_hold(struct write_signals *held);
 
-/* Takes back the signal that belongs to `error` (the errno value of the write, 0: none), unless one
- * was pending before: that one is the program's. Then restores the mask. errno is undefined. */
+/* Consumes the signal that belongs to `error` (errno of the write, 0: none), unless one was pending
+ * before, which is the program's. Then restores the mask. Changes errno. */
 void write_signals_release(const struct write_signals *held, int error);
 
 #endif
