@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a window has all that CUPTI delivers for it. */
+/* Decides when a window has all that CUPTI delivers for it. */
 #include "writer/gpu_side.h"
 
 #include "writer/join/join.h"
@@ -7,20 +7,19 @@
 #include "writer/record/record.h"
 
 #define FLUSH_NS                                                                                   \
-    250000000u /* while nothing waits: what a kill costs, of buffers that CUPTI gives back */
+    250000000u /* while nothing waits: a kill loses the records that CUPTI collected for so long */
 #define DRAIN_NS   15000000u  /* while a closed window waits */
 #define MANY_CALLS 20000u     /* hooked calls that wait for CUPTI's record */
-#define FRESH_NS   300000000u /* after so long without a record none is to be waited for */
+#define FRESH_NS   300000000u /* after so long without records, waits count as over */
 #define SWEEP_NS   1000000000u
-#define QUIET_MS   2000 /* without a record, before what is missing is given up … */
-/* … when CUPTI still has a buffer of that time: a kernel may be running in it. Where others go on
- * meanwhile, one that waits for them all the time (of NVSHMEM, a spinning one) may never end, and
- * everything would stay on for it. */
+#define QUIET_MS   2000 /* time without a record after which missing ones are given up … */
+/* … and while CUPTI still has a buffer of that time, in which a kernel may be running. Counted up
+ * to the last record of any window. A kernel that spins, as of NVSHMEM, may never end. */
 #define IDLE_MS 30000
 
 void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
 {
-    /* now, so that the larger buffers have a chance to come back before the window ends */
+    /* flush at the next pass, so that the larger buffers may return before the window ends */
     if (begun == ACTION_ACTIVE_AND_SAVE)
         g->flushed_ns = 0;
     g->action = begun;
@@ -51,9 +50,10 @@ void gpu_side_look(struct gpu_side *g, bool draining)
 {
     if (!g->source)
         return;
-    look_for_use(g); /* what is on may be switched off now */
+    look_for_use(g); /* a kind that is on may be switched off now */
     enum gpu_want want = is_gpu_wanted(g, draining);
-    /* At exit finish() lets go, when the files are whole: a CUPTI that hangs then costs none. */
+    /* At exit, finish() releases CUPTI after the files are whole: if CUPTI hangs, no file is
+     * lost. */
     if (want != GPU_WANT_NOTHING || run_state_now() == WRITER_RUNS)
         g->again_ms = g->source->want(want);
     g->told = want;
@@ -61,7 +61,7 @@ void gpu_side_look(struct gpu_side *g, bool draining)
     g->looked = clock_ticks();
 }
 
-/* A hooked call that began at `start` has a record of CUPTI to wait for. */
+/* True when CUPTI has recorded a hooked call that began at `start`. */
 static bool was_recorded(const struct gpu_side *g, uint64_t start)
 {
     return g->source->recorded ? g->source->recorded(start) : start >= g->calls_since;
@@ -94,7 +94,7 @@ static double ms_between(uint64_t from, uint64_t to)
 static void take_record(const struct gpu_record *r, void *arg)
 {
     struct gpu_side *g = arg;
-    if (r->start >= g->caught_up) { /* an edge may have been posted just before it began */
+    if (r->start >= g->caught_up) { /* an edge may have been posted just before the record began */
         g->caught_up = clock_ticks();
         g->catch_up();
     }
@@ -137,8 +137,8 @@ static void collect(struct gpu_side *g, enum gpu_flush flush)
     blame(g, &faults);
 }
 
-/* A program may make threads for as long as a window is open. What one of them did is not asked for
- * any more when all calls that were made by then have come. */
+/* A program may make threads during a whole window. Forgets an ended thread once all calls from
+ * before the last sweep have come. */
 static void forget_threads(struct gpu_side *g)
 {
     uint64_t now = clock_monotonic_ns();
@@ -191,11 +191,11 @@ bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool st
     if (!g->source)
         return true;
     if (g->source->stopped && g->source->stopped())
-        return false; /* the file stays as it is, and is not called whole */
+        return false; /* CUPTI was stopped: the file stays as it is and is not complete */
     if (g->given_up)
         return true;
     if (g->calls_since == UINT64_MAX && g->source->returned(w->end))
-        return true; /* what another client has ended comes back, too */
+        return true; /* CUPTI returns the buffers even when another client ended it */
     uint64_t last = w->gpu.last > w->closed_at ? w->gpu.last : w->closed_at;
     double quiet_ms = ms_between(last, clock_ticks());
     bool returned = g->source->returned(w->end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pass of the cprof thread: look how far each ring is filled, take the edges posted so far, move
- * records from rings to windows, flush, finish windows that are complete. */
+/* A pass of the cprof thread: reads the rings' fill levels, takes the edges posted so far, moves
+ * records from rings to windows, flushes, and finishes windows that are complete. */
 #include "writer/passes.h"
 
 #include <stdlib.h>
@@ -14,48 +14,46 @@
 #include "writer/import/import.h"
 #include "writer/base/base.h"
 
-#define FLUSH_MS 250 /* what a kill -9 costs at most */
-/* Or earlier, so that the buffer stays small: plain text in a core's cache until the kernel has
- * copied it. A gzip member costs more than that saves. */
+#define FLUSH_MS 250 /* kill -9 loses at most so much */
+/* Flushes earlier at this size. Plain text is copied while it is in the core's cache; a gzip member
+ * costs more than that saves. */
 #define FLUSH_BYTES  (1u << 20)
 #define FLUSH_GZIP   (4u << 20)
-#define HELD_FLUSHES 32   /* parts of the file of what comes before the first step mark */
-#define HELD_IDLE    4    /* flushes of which one is done while nothing comes */
-#define HELD_MS      1000 /* what comes before the first step mark has no file for so long */
-#define GRACE_MS     500  /* for spans that are open at a window's end */
+#define HELD_FLUSHES 32   /* flushes per held_bytes, of a held window */
+#define HELD_IDLE    4    /* of an idle held window, only each fourth flush is done */
+#define HELD_MS      1000 /* a held window gets a file after this time */
+#define GRACE_MS     500  /* for spans that are open at the window's end */
 #define GATES_IDLE                                                                                 \
-    (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* of writer_gate, where nothing need be recorded */
+    (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* bits of writer_gate that need no passes */
 
 /* Shared with application threads. */
-/* of the edges taken, how many were when no closed window was left; cprof thread writes, any
- * reads */
+/* edges taken when no closed window was left; cprof thread writes, any thread reads */
 static _Atomic uint64_t edges_saved;
-static _Atomic bool failed; /* so is writing; cprof thread writes and reads */
-/* see writer_want_skipped(); any thread sets, cprof thread reads */
+static _Atomic bool failed; /* writing has failed; cprof thread writes and reads */
+/* writer_want_skipped() was called; any thread sets, cprof thread reads */
 static _Atomic bool skipped_wanted;
 
 /* The cprof thread's own. */
 static const struct writer_options *options;
 static struct window_shared shared = {.user_json = "", .notes_json = ""};
 static struct window *windows; /* oldest first; all but the last are closed */
-static struct window *current; /* the open one, or NULL */
-/* markers of warmup steps and of steps to skip, and those of a held window that a listener may be
+static struct window *current; /* the open window, or NULL */
+/* markers of warmup steps and of steps to skip, and markers of a held window that a listener may be
  * told */
 static struct hold hold;
-static struct losses hold_losses; /* when the hold began */
+static struct losses hold_losses; /* losses at the start of the hold */
 static uint64_t serial, last_flush_ns, flush_bytes;
 static struct train_time time_taken; /* of the last edge taken */
-static uint64_t step_start;          /* ticks of the edge at which the step being run began */
+static uint64_t step_start;          /* ticks of the edge that began the current step */
 static uint64_t passes;              /* begun so far */
 static uint64_t thread_started_ns;
-static uint64_t looked_at; /* ticks before this pass looked how far the rings are filled */
+static uint64_t looked_at; /* ticks before this pass read the rings' fill levels */
 static struct gpu_side gpu;
-/* ticks of the edge at which the steps to skip, or to warm up, began that are going on; 0: it is no
- * such step */
+/* ticks of the edge that began the current steps to skip, or warmup steps; 0: none */
 static uint64_t skip_from, warm_from;
-static struct losses skip_losses; /* at skip_from */
-/* ticks: where the window began that was recorded when writing failed; what rings still hold of it
- * is lost */
+static struct losses skip_losses; /* losses at skip_from */
+/* ticks: start of the window that was open when writing failed; its records in the rings are
+ * lost */
 static uint64_t unwritten_from = UINT64_MAX;
 
 /* ---- failing ---- */
@@ -81,8 +79,8 @@ static bool flush_window(struct window *w)
     return done;
 }
 
-/* Between flushes, so that a burst does not fill the memory. False: could not be written, or need
- * not be. */
+/* Flushes a window that has grown, so that a burst does not fill the memory. False: not needed, or
+ * failed. */
 static bool flush_long(struct window *w)
 {
     if (w->unwanted)
@@ -94,7 +92,7 @@ static bool flush_long(struct window *w)
 
 /* ---- windows ---- */
 
-/* The oldest window whose losses count; NULL: none does. */
+/* The oldest window whose losses count; NULL: none. */
 static struct window *oldest_wanted(void)
 {
     struct window *w = windows;
@@ -103,8 +101,8 @@ static struct window *oldest_wanted(void)
     return w;
 }
 
-/* What ended without room behind a window is a loss of the oldest one that is not finished, of
- * nobody when there is none: the file of the window in which it began has it as unfinished. */
+/* Spans that ended without room after a window are a loss of the oldest unfinished window. Without
+ * one they are not counted: the file of their own window has them as unfinished. */
 static void take_refused_late(struct window *w)
 {
     static uint64_t taken;
@@ -114,7 +112,7 @@ static void take_refused_late(struct window *w)
     taken = n;
 }
 
-/* held: whether it is wanted is not known yet. */
+/* held: the window may be discarded. */
 static struct window *open_window(uint64_t from, uint64_t start, int64_t first_step,
                                   const struct losses *before, bool held)
 {
@@ -124,7 +122,7 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
     }
     struct window *w = window_open(++serial, from, start, first_step, before);
     if (!w) {
-        report_lost_more(1); /* all that would have been in it */
+        report_lost_more(1); /* the whole window */
         return NULL;
     }
     struct window **at = &windows;
@@ -137,7 +135,8 @@ static struct window *open_window(uint64_t from, uint64_t start, int64_t first_s
     return w;
 }
 
-/* A hooked call waits for CUPTI's record of it, which says more. */
+/* Writes a record, unless it is a hooked call: that waits for CUPTI's record of it, which has
+ * more. */
 static void put_record(struct window *w, const struct record_owner *owner, const struct record *r)
 {
     bool left_open = w->settled && window_left_open(&w->open_ids, r->id);
@@ -147,7 +146,7 @@ static void put_record(struct window *w, const struct record_owner *owner, const
         window_add(w, &shared, owner, r);
 }
 
-/* What is held is not wanted but for the markers that asked for steps to skip. */
+/* Drops the held markers, but not those that asked for steps to skip. */
 static void forget_unasked(void)
 {
     if (!atomic_load(&skipped_wanted))
@@ -162,8 +161,7 @@ static void begin_hold(uint64_t from, const struct losses *before)
     hold_losses = *before;
 }
 
-/* Markers may now ask for steps to skip, or be for somebody who listens, in the middle of such
- * steps. */
+/* In the middle of steps to skip, markers may begin to ask for them, or a listener may come. */
 static void hold_skipped(void)
 {
     bool told_later = current && current->held && listening();
@@ -171,8 +169,8 @@ static void hold_skipped(void)
         begin_hold(skip_from, &skip_losses);
 }
 
-/* What had no room in the hold is a loss of the window that wants it; of nobody when the hold is
- * thrown away. */
+/* Markers without room in the hold are a loss of the window that takes the rest. Not counted when
+ * the hold is dropped. */
 static void count_refused(struct window *w, uint64_t n)
 {
     w->lost.n[LOSS_HOLD_FULL] += n;
@@ -190,12 +188,12 @@ static void close_current(const struct step_edge *edge)
 {
     window_close(current, edge, passes);
     if (options->continuous)
-        current->partial = false; /* no schedule says how long it should have been */
+        current->partial = false; /* no schedule tells how long it should have been */
     current = NULL;
 }
 
-/* A file of a continuous recording that is full is followed by the next one. What began before now
- * still goes into the old one. */
+/* Opens the next file of a continuous recording when one is full. Spans that began before now still
+ * go into the old file. */
 static void roll_over(void)
 {
     if (!options->continuous || !current || !current->full)
@@ -208,8 +206,7 @@ static void roll_over(void)
     current = open_window(now, now, step, &edge.losses, false);
 }
 
-/* What comes before the first step mark is written as any window is, and thrown away when there is
- * a mark. */
+/* Opens the window for what comes before the first step mark. It is discarded at the first mark. */
 static void open_held(const struct step_edge *edge)
 {
     if (!backlog_takes_one(windows, edge, false)) {
@@ -226,7 +223,7 @@ static void tell_held(const struct record_owner *owner, const struct record *r, 
     observers_replay(owner, r);
 }
 
-/* A program, or a region of one, that ends without a mark gets what was held as its trace. */
+/* The program, or a region of it, ends without a step mark: the held window becomes its trace. */
 static void keep_held(bool region)
 {
     current->held = false;
@@ -237,7 +234,8 @@ static void keep_held(bool region)
         writer_note("more came before the first step mark than is kept; the oldest was dropped");
 }
 
-/* There is a mark: the file goes at once, the window takes what still comes of its time. */
+/* A step was marked: removes the held file at once. The window still takes the records of its
+ * time. */
 static void discard_held(void)
 {
     current->held = false;
@@ -245,7 +243,7 @@ static void discard_held(void)
     report_discard();
 }
 
-/* The held window ends here, unless the same step goes on. */
+/* Ends the held window, unless the same step continues. */
 static void end_held(const struct step_edge *edge)
 {
     bool over = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
@@ -277,7 +275,7 @@ static void begin_step(const struct step_edge *edge)
         }
     }
     time_taken = edge->time;
-    bool warmup = edge->begun == ACTION_WARMUP; /* its markers are kept */
+    bool warmup = edge->begun == ACTION_WARMUP; /* markers of warmup steps are kept */
     bool skip = edge->begun == ACTION_SKIP;
     if (edge->keep && !current)
         open_held(edge);
@@ -304,7 +302,7 @@ static void take_edge(const struct step_edge *edge)
         window_add_step(current, &shared, edge->step - 1, step_start, edge->ticks, edge->tid);
     else if (recorded && backlog_left_out() &&
              (edge->kind == EDGE_STEP || edge->begun < ACTION_ACTIVE))
-        backlog_count(oldest_wanted(), 1); /* at another edge the step goes on */
+        backlog_count(oldest_wanted(), 1); /* at any other edge the step continues */
     backlog_count_losses(oldest_wanted(), edge);
     if (current && current->held)
         end_held(edge);
@@ -319,7 +317,7 @@ static void take_edge(const struct step_edge *edge)
         return;
     }
     if (edge->ended == ACTION_SKIP && !edge->keep)
-        forget_unasked(); /* step 0 was kept for a program without marks; here is one */
+        forget_unasked(); /* step 0 was held for a program without marks; this is a mark */
     begin_step(edge);
 }
 
@@ -339,7 +337,7 @@ static void take_edges(void)
 
 static struct window *window_of(uint64_t ticks)
 {
-    struct window *unwanted = NULL; /* another may want the markers of its time */
+    struct window *unwanted = NULL; /* another window may want the markers of its time */
     if (current && ticks >= current->from)
         return current;
     for (struct window *w = windows; w; w = w->next) {
@@ -352,7 +350,7 @@ static struct window *window_of(uint64_t ticks)
     return unwanted;
 }
 
-/* The same without the warmup step, of which a window takes only the markers. */
+/* The same without warmup steps, from which a window takes only markers. */
 static struct window *window_of_gpu(uint64_t ticks)
 {
     struct window *w = window_of(ticks);
@@ -382,12 +380,12 @@ static void take_record(struct thread_log *log, const struct record *r)
     } else if (w) {
         if (window_takes(w, r->start, r->flags))
             put_record(w, &owner, r);
-        if (w->markless && !w->held && !w->unwanted) /* it came in the last moment */
+        if (w->markless && !w->held && !w->unwanted) /* arrived at the last moment */
             observers_replay(&owner, r);
         if (flush_long(w))
             roll_over();
     } else if (finished_missed_span(r->start, r->id)) {
-        ++*(current ? &current->lost.n[LOSS_LATE] : &report.lost); /* its own file is written */
+        ++*(current ? &current->lost.n[LOSS_LATE] : &report.lost); /* its own file is finished */
     }
 }
 
@@ -417,7 +415,7 @@ static void drain_rings(void)
             thread_log_recycle(log);
         }
     }
-    if (!hold.on) /* else rows of threads that have ended are still to be written */
+    if (!hold.on) /* else rows of ended threads are still to be written */
         thread_names_forget();
 }
 
@@ -462,17 +460,17 @@ static void start_gpu(void)
                             .calls_since = UINT64_MAX};
 }
 
-/* A closed window is there. */
+/* True when a closed window waits. */
 static bool draining(void)
 {
     return windows && windows->end != UINT64_MAX;
 }
 
-/* Moves what has come until now from the rings to where it belongs. */
+/* Moves everything recorded so far to where it belongs. */
 static void collect(void)
 {
     look_at_rings();
-    observers_begin(); /* of marks that were made since somebody came none is told yet */
+    observers_begin(); /* before marks are told that were made since a listener came */
     gpu_side_look(&gpu, draining());
     hold_skipped();
     stacks_look(run_state_now() == WRITER_STOPPING);
@@ -482,8 +480,8 @@ static void collect(void)
     gpu_side_collect(&gpu, draining());
 }
 
-/* Recording was turned off in the middle of a window, or the process ends without a last edge: the
- * window ends here. */
+/* Ends the window when recording was turned off in its middle, or when the process ends without a
+ * last edge. */
 static void end_stopped(bool stopping)
 {
     struct step_edge edge = {.ticks = clock_ticks(),
@@ -507,7 +505,7 @@ static void end_stopped(bool stopping)
     }
 }
 
-/* An empty window leaves no file; a span that is open may be all there is. */
+/* An empty window leaves no file. An open span counts as content. */
 static bool has_content(const struct window *w)
 {
     return !w->unwanted && (w->events || w->sink || window_has_open_spans(w));
@@ -518,9 +516,8 @@ static double ms_since(uint64_t ticks)
     return (double)(clock_ticks() - ticks) * 1e3 / clock_ticks_per_second();
 }
 
-/* A held window is most often thrown away soon: it has no file for a second. A server may stand
- * idle for hours: its held window is then flushed once a second, so that `cprof recover` sees it
- * grow. */
+/* A held window gets no file for a second, because it is mostly discarded soon. An idle one, as of
+ * a server, is then flushed once a second, so that `cprof recover` sees it grow. */
 static bool is_to_flush(const struct window *w, bool force)
 {
     static unsigned times;
@@ -558,7 +555,7 @@ static void flush_windows(bool force)
 
 static void finish_window(struct window *w)
 {
-    bool told = !w->unwanted || !w->markless; /* that it has opened */
+    bool told = !w->unwanted || !w->markless; /* the listener was told that it opened */
     if (told)
         observers_window_close(w);
     if (w->unwanted) {
@@ -574,8 +571,8 @@ static void finish_window(struct window *w)
     window_free(w);
 }
 
-/* A closed window is complete when each ring was drained once after its end was known and the spans
- * that it opened are closed; a span that stays open longer stands in the file as unfinished. */
+/* A closed window is complete when each ring was drained once after its end was known, and its
+ * spans are closed. After GRACE_MS, open spans are written as unfinished. */
 static bool complete(const struct window *w, bool stopping)
 {
     if (w->unwanted)
@@ -588,7 +585,7 @@ static bool complete(const struct window *w, bool stopping)
     return ms_since(w->closed_at) > GRACE_MS;
 }
 
-/* Takes the window out of the list and writes its end. */
+/* Removes the window from the list and finishes its file. */
 static void finish_one(struct window **link)
 {
     struct window *w = *link;
@@ -605,7 +602,7 @@ static void finish_one(struct window **link)
     finish_window(w);
 }
 
-/* Not in order: a kernel may run on for long after its window, and hold up only that one. */
+/* In any order: a kernel that runs on for long holds up only its own window. */
 static void finish_windows(bool stopping)
 {
     struct window **link = &windows;
@@ -619,7 +616,7 @@ static void finish_windows(bool stopping)
         gpu_side_idle(&gpu);
 }
 
-/* After a failure nothing more is written; what stands on disk stays. */
+/* After a failure nothing more is written; files on disk stay. */
 static void drop_windows(void)
 {
     while (windows) {
@@ -671,7 +668,7 @@ static int each_pass(bool stopping)
     return options->each_pass ? options->each_pass(stopping) : -1;
 }
 
-/* Of two pauses, of which -1 has no end. */
+/* The shorter of two pauses; -1 is endless. */
 static int sooner(int a, int b)
 {
     return a < 0 || (b >= 0 && b < a) ? b : a;
@@ -691,8 +688,8 @@ static void give_up_waiting(void)
     import_give_up();
 }
 
-/* At exit. The second pass drains what was recorded while the first one ran; then CUPTI is waited
- * for. What has not come when a fifth of the time is left is written as it is. */
+/* At exit. The second pass drains what came during the first; then CUPTI is waited for. With a
+ * fifth of the time left, files are written as they are. */
 void passes_finish(void)
 {
     uint64_t start = clock_monotonic_ns();
@@ -716,8 +713,8 @@ void passes_start(const struct writer_options *given)
         flush_bytes = options->max_trace_bytes / 4;
 }
 
-/* Nanoseconds that recording one span costs its thread, measured on the calling thread's empty
- * ring. cprof thread, before it records anything else. */
+/* Measures the ns that recording a span costs, on the calling thread's empty ring. cprof thread,
+ * before it records anything else. */
 static double measure_record(void)
 {
     struct thread_log *log = thread_log_get();
@@ -726,7 +723,7 @@ static double measure_record(void)
     enum { TRIES = 20, SPANS = 100 }; /* the smallest ring holds 512 */
     uint32_t name = numbered_name("aten::measure", 13);
     uint64_t best = UINT64_MAX;
-    for (int i = 0; i < TRIES; i++) { /* in most of them the thread keeps its processor */
+    for (int i = 0; i < TRIES; i++) { /* most tries are not preempted */
         uint64_t before = clock_monotonic_ns();
         for (int k = 0; k < SPANS; k++) {
             span_open(log, &best, CAT_CPU_OP, "aten::measure", name);
@@ -744,8 +741,7 @@ void passes_begin(void)
 {
     thread_started_ns = clock_monotonic_ns();
     shared.record_ns = measure_record();
-    run_state_wait(WRITER_RUNS,
-                   1); /* the clock's rate is measured between its start and the first knot */
+    run_state_wait(WRITER_RUNS, 1); /* 1 ms: the clock's rate is measured up to the first knot */
     lay_knot();
     if (!(shared.flows = calloc(1, sizeof *shared.flows)))
         log_warn("no memory: the arrows from forward to backward operators are missing");

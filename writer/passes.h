@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The passes of the cprof thread: what moves records from rings into files. */
+/* The passes of the cprof thread, which move records from rings into files. */
 #ifndef WRITER_PASSES_H
 #define WRITER_PASSES_H
 
 #include "writer/writer.h"
 
-/* Takes the options, which stay where they are. Waking thread, before the cprof thread starts. */
+/* Takes the options, which must stay valid. The waking thread, before the cprof thread starts. */
 void passes_start(const struct writer_options *options);
 
-/* What the cprof thread does before its first pass. */
+/* Prepares the first pass. cprof thread. */
 void passes_begin(void);
 
-/* One pass. stopping: the program ends. cprof thread. */
+/* Does one pass. stopping: the program ends. cprof thread. */
 void passes_do(bool stopping);
 
-/* The longest time to wait before the next pass, in ms; -1: until woken. cprof thread. */
+/* The longest pause before the next pass in ms; -1: until woken. cprof thread. */
 int passes_pause_ms(void);
 
-/* Exit: passes until all files are whole or the time is over. cprof thread. */
+/* Exit: does passes until all files are whole or the time is over. cprof thread. */
 void passes_finish(void);
 
-/* Nothing more is recorded or written. Any thread. */
+/* Stops recording and writing for good. Any thread. */
 void passes_fail(void);
 
-/* From now on markers of steps to skip are kept; see writer_want_skipped(). False: they were
- * before. Any thread. */
+/* Keeps markers of steps to skip from now on (writer_want_skipped()). False: already on. Any
+ * thread. */
 bool passes_want_skipped(void);
 
 #endif

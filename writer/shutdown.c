@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of the process, within its deadline. Each wait has an end: a disk, a helper or a CUPTI
+/* The end of the process, within its deadline. Each wait is bounded: a disk, a helper or a CUPTI
  * that hangs holds up the cprof thread, not the program. */
 #include "writer/shutdown.h"
 
@@ -7,8 +7,8 @@
 #include "writer/file/file.h"
 #include "writer/window/window.h"
 
-#define AFTER_GRACE_MS 1000 /* for ending what is ended at its deadline */
-/* For what CUPTI needs to be let go of: what is left of the time at exit, in these bounds. */
+#define AFTER_GRACE_MS 1000 /* for work that keeps to its own deadline */
+/* Bounds for releasing CUPTI, which gets the rest of the time at exit. */
 #define LEAVE_LEAST_MS 500
 #define LEAVE_MOST_MS  2000
 
@@ -50,10 +50,10 @@ static void stop_gpu(void)
         options->gpu->stop();
 }
 
-/* The files are whole. ms: what is left of the time at exit. */
+/* The files are whole. ms: the rest of the time at exit. */
 static void wait_for_the_rest(int64_t ms)
 {
-    if (run_state_now() == WRITER_SAVED) /* it keeps to the deadline itself */
+    if (run_state_now() == WRITER_SAVED) /* each_pass keeps to the deadline itself */
         run_state_wait_past(WRITER_SAVED, options->after_deadline_ms + AFTER_GRACE_MS);
     run_state_change(WRITER_SAVED, WRITER_LEAVING);
     run_state_wait_past(WRITER_LEAVING, bounded(ms));

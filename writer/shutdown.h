@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a process: what the cprof thread still does when its files are whole, and how long the
- * exiting thread waits for that. */
+/* The end of a process: the work of the cprof thread after its files are whole, and how long the
+ * exiting thread waits for it. */
 #ifndef WRITER_SHUTDOWN_H
 #define WRITER_SHUTDOWN_H
 
 #include "writer/writer.h"
 
-/* Takes the options, which stay where they are. Before the cprof thread is started; the thread that
- * wakes cprof. */
+/* Takes the options, which must stay valid. The waking thread, before the cprof thread starts. */
 void shutdown_start(const struct writer_options *options);
 
-/* All files are whole: does what follows them, lets go of CUPTI, and says so to writer_finish().
+/* All files are whole: does the work that follows, releases CUPTI, and lets writer_finish() return.
  * cprof thread. */
 void shutdown_run(void);
 

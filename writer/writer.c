@@ -15,7 +15,7 @@
 
 static struct writer_options options;
 static cpu_set_t affinity;
-static _Atomic bool started; /* writer_start() is done; it writes, any thread reads */
+static _Atomic bool started; /* writer_start() is done; that sets it, any thread reads */
 
 static void *run(void *unused)
 {
@@ -38,7 +38,7 @@ static void *run(void *unused)
     return unused;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 bool writer_import(const char *path)
 {
@@ -86,7 +86,7 @@ bool writer_run(void)
 void writer_want_skipped(void)
 {
     if (passes_want_skipped() && atomic_load(&started) &&
-        writer_run()) /* else another thread is waking cprof just now */
+        writer_run()) /* else another thread is just waking cprof */
         wake_thread();
 }
 

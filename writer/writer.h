@@ -43,22 +43,21 @@
 
 #define CPROF_VERSION "0.1.0"
 
-/* Behind the path of a trace: its table (writer/sums/top.h). */
+/* Ending of the table beside a trace (writer/sums/top.h). */
 #define TOP_SUFFIX ".top"
 
 /* ---- messages: one line each on stderr, prefix "cprof: ", rate limited, never on stdout ---- */
 
 enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* Remembers what standard error is, so that no line goes into another file that gets its number. In
- * the constructor. */
+/* Remembers the file of standard error, so that no line goes into another file that gets descriptor
+ * 2. Constructor. */
 void log_start(void);
 
-/* Whether it is for lines now. Any thread that has the program's descriptors. */
+/* True when descriptor 2 still takes log lines. Any thread with the program's descriptors. */
 bool log_is_for_lines(void);
 
-/* How long a line waits for a reader that is behind; those after it do not, until it reads
- * again. */
+/* How long a line waits for a slow reader. Later lines do not wait until it reads again. */
 enum { LOG_PATIENCE_MS = 100 };
 
 /* Messages above `level` are not written. Default LOG_INFO. Any thread. */
@@ -71,7 +70,7 @@ void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));  /
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* as log_error */
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2))); /* as log_error */
 
-/* As log_info(), however many lines there were: the line at exit. */
+/* As log_info(), but not limited in number: for the exit line. */
 void log_last(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- what is recorded now ---- */
@@ -190,8 +189,8 @@ void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
 void emit_out_of_memory(struct thread_log *log, int64_t bytes, const struct record_memory *state,
                         const struct extras *extras);
 
-/* Has all that was recorded until now written, and waits for that at most `most_ms`: for what the
- * program may not survive. It wakes the cprof thread and takes no lock. Any thread but the cprof
+/* Has everything recorded so far written to disk, and waits at most `most_ms` for that: for events
+ * that the program may not survive. Wakes the cprof thread, takes no lock. Any thread but the cprof
  * thread. */
 void writer_flush_now(unsigned most_ms);
 
@@ -202,162 +201,163 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
 
 /* ---- steps ---- */
 
-/* How much was lost, by enum loss. */
+/* Number of lost records by enum loss. */
 struct losses {
     uint64_t n[LOSS_COUNT];
 };
 
-/* What happens at an edge. At all but EDGE_STEP the step goes on, or was not over. */
+/* The kind of an edge. At all kinds but EDGE_STEP the step continues, or was not over. */
 enum edge_kind {
-    EDGE_STEP,     /* a step ends, the next one begins */
-    EDGE_FIRST,    /* waking up */
-    EDGE_EPOCH,    /* an epoch ends and its schedule with it: what is active is saved */
-    EDGE_SCHEDULE, /* another schedule decides from here on */
-    EDGE_START,    /* the program says that recording begins here: what came before is not wanted */
-    EDGE_STOP,     /* the program says that recording ends here: what is active is saved */
+    EDGE_STEP,     /* a step ends, the next begins */
+    EDGE_FIRST,    /* cprof wakes up */
+    EDGE_EPOCH,    /* an epoch and its schedule end: the open window is saved */
+    EDGE_SCHEDULE, /* another schedule applies from here on */
+    EDGE_START,    /* cprof_start(): earlier records are not wanted */
+    EDGE_STOP,     /* cprof_stop(): the open window is saved */
     EDGE_LAST,     /* exit */
-    EDGE_NOTE,     /* nothing changes: where training stands, for who listens */
+    EDGE_NOTE,     /* no change: tells the listener where training stands */
 };
 
 struct step_edge {
-    uint64_t ticks; /* when; set by the caller, after writer_edge_begin() */
-    int64_t step;   /* the step that begins here, or goes on */
-    /* its action, or that of the step that ends, until here; ACTION_SKIP at the first edge */
+    uint64_t ticks; /* time; set by the caller after writer_edge_begin() */
+    int64_t step;   /* the step that begins or continues here */
+    /* action, until here, of the step that ends or continues; ACTION_SKIP at the first edge */
     enum action ended;
-    enum action begun; /* action of the step from here on; ACTION_SKIP at EDGE_STOP and EDGE_LAST */
+    enum action begun; /* action from here on; ACTION_SKIP at EDGE_STOP and EDGE_LAST */
     enum edge_kind kind;
-    bool kept; /* what came before was held, as keep says */
-    /* hold what comes, for a program that never marks a step; at EDGE_STOP and EDGE_LAST: it is the
-     * trace */
+    bool kept; /* records until here were held (see keep) */
+    /* hold the records from here on, for a program without step marks; at EDGE_STOP and EDGE_LAST:
+     * the held records become the trace */
     bool keep;
-    bool unless_ranks;      /* EDGE_LAST: but not where writer_options.ranks_wrote() says so */
+    bool unless_ranks;      /* EDGE_LAST: but not if writer_options.ranks_wrote() */
     struct train_time time; /* counters at the edge */
-    bool epoch_over;        /* EDGE_NOTE: an epoch has ended; `time` is from before it counts */
-    struct thread_log *by;  /* of the thread that marks it, or NULL; writer_edge() fills it in */
-    uint32_t tid;           /* its number, 0: not known; writer_edge() fills it in */
-    struct losses losses;   /* of all threads until here; writer_edge() fills it in */
+    bool epoch_over;        /* EDGE_NOTE: an epoch has ended that `time` does not count yet */
+    struct thread_log *by;  /* log of the marking thread, or NULL; set by writer_edge() */
+    uint32_t tid;           /* tid of the marking thread, 0: unknown; set by writer_edge() */
+    struct losses losses;   /* of all threads until here; set by writer_edge() */
 };
 
 /* Announces an edge before its time is read, so that the cprof thread does not overtake it. Pair
- * with writer_edge(). One thread at a time (the caller serialises). */
+ * with writer_edge(). The caller serialises. */
 void writer_edge_begin(void);
 
-/* Posts the edge: a copy into a queue, with the losses so far; where a window opens or closes also
- * a wake-up of the cprof thread. < 10 us. A full queue (steps come faster than they can be written)
- * turns recording off, with a line; what came before is finished, and recording goes on with the
- * edge behind that. */
+/* Copies the edge into the queue, with the losses so far. Wakes the cprof thread when a window
+ * opens or closes. Takes less than 10 us. When the queue is full because steps come too fast,
+ * recording pauses, with a log line: earlier windows are finished, and recording continues with the
+ * next edge. */
 void writer_edge(const struct step_edge *edge);
 
-/* ---- life ---- */
+/* ---- options and identity ---- */
 
 struct trace_identity {
     int64_t rank, world_size, local_world_size, node_rank;
-    int64_t local_rank;  /* -1: nobody says */
-    const char *backend; /* of torch.distributed, or NULL */
-    const char *source;  /* where the rank came from, for the trace: "torchrun", "default" … */
+    int64_t local_rank;  /* -1: unknown */
+    const char *backend; /* backend of torch.distributed, or NULL */
+    const char *source;  /* where the rank comes from: "torchrun", "default" … */
 };
 
-/* A trace that is whole and has its name. */
+/* A finished trace. */
 struct saved_trace {
     const char *path;              /* absolute; valid during the call */
-    struct file_identity file;     /* that has been written; may have lost its name since */
-    int64_t first_step, last_step; /* last_step: the last whole one; first_step - 1 when none is */
-    struct train_time time;        /* at its end */
-    /* Of this process' windows, in the order in which they began: 1, 2 … One that waits for spans
-     * is whole after later ones. */
+    struct file_identity file;     /* as written; its name may have changed since */
+    int64_t first_step, last_step; /* last_step: the last whole step; first_step - 1: none */
+    struct train_time time;        /* where training stood at the end */
+    /* Number of the window in this process, in order of beginning, from 1. A window that waits for
+     * spans is finished after later ones. */
     uint64_t window;
     int64_t began_ns; /* wall clock */
-    int64_t steps_ns; /* all its whole steps took; 0: there are none */
+    int64_t steps_ns; /* duration of its whole steps together; 0: none */
     uint64_t events, lost;
-    bool partial;  /* cut short by exit */
-    bool markless; /* of a program, or of a part of one, without step marks */
+    bool partial;  /* cut short by exit or cprof_stop() */
+    bool markless; /* of a program, or a part of one, without step marks */
 };
 
-/* Peak rates in TFLOP/s, as the user gave them; 0 = not given. */
+/* Peak rates in TFLOP/s from the user; 0: not given. */
 struct flop_peaks {
-    double gpu[FLOP_OTHER]; /* of each GPU, by enum flop_class */
-    double cpu;             /* of all processors that the program uses, for any class */
+    double gpu[FLOP_OTHER]; /* per GPU, by enum flop_class */
+    double cpu;             /* of all processors together, for any class */
 };
 
 struct writer_options {
     bool gzip, overwrite;
     bool record_shapes, profile_memory, with_stack, with_modules,
-        with_flops;           /* stand in the trace's head */
-    struct flop_peaks peaks;  /* for with_flops */
-    bool continuous;          /* CPROF_SCHEDULE_SCOPE=none: a full file is followed by another */
+        with_flops;          /* written into the trace's head */
+    struct flop_peaks peaks; /* for with_flops */
+    /* CPROF_SCHEDULE_SCOPE=none: when a file is full, the next one begins */
+    bool continuous;
     int stacks_in_args;       /* enum stacks_in_args */
     uint64_t ring_bytes;      /* per thread */
     uint64_t max_trace_bytes; /* on disk per file */
-    uint64_t top_bytes;       /* memory for a window's table; 0: none is made */
-    uint64_t held_bytes;      /* on disk, for what comes before the first step mark */
-    uint64_t hold_bytes;      /* in memory, for markers of steps that are not recorded */
-    int64_t exit_deadline_ms; /* at exit, for all that is left to do */
-    int64_t run_started_ns;   /* wall clock; this rank's files that are not older are of this run */
-    const void *affinity;     /* cpu_set_t read in the constructor, or NULL; copied */
+    uint64_t top_bytes;       /* memory for a window's table; 0: no table */
+    uint64_t held_bytes;      /* on disk, for a held window */
+    uint64_t hold_bytes;      /* memory for markers of steps that are not recorded */
+    int64_t exit_deadline_ms; /* for all work at exit */
+    /* wall clock; files of this rank that are not older are of this run */
+    int64_t run_started_ns;
+    const void *affinity; /* cpu_set_t read in the constructor, or NULL; copied */
     unsigned long affinity_size;
-    const struct gpu_source *gpu;   /* where GPU records come from, or NULL */
+    const struct gpu_source *gpu;   /* source of GPU records, or NULL */
     const char *const *dtype_names; /* by c10::ScalarType; static */
     unsigned n_dtypes;
-    void (*thread_began)(void); /* called first of all on the cprof thread; or NULL */
-    /* Filled on the cprof thread when a file's head is written. */
+    void (*thread_began)(void); /* called first on the cprof thread; or NULL */
+    /* Called on the cprof thread when a file's head is written. */
     void (*identity)(struct trace_identity *out);
-    /* Absolute final path of a trace that is saved at `time`; false: no path (said already). cprof
-     * thread. */
+    /* The absolute final path of a trace saved at `time`. False: no path (logged). cprof thread. */
     bool (*trace_path)(const struct train_time *time, char *path, unsigned long size);
-    /* Absolute glob(7) pattern that this rank's traces match, whatever their batch or time; false:
-     * none. cprof thread. */
+    /* An absolute glob(7) pattern for all traces of this rank, of any batch or time. False: none.
+     * cprof thread. */
     bool (*trace_pattern)(char *pattern, unsigned long size);
-    const char *renamed_by; /* the setting that gives another run's traces other names; static */
-    bool shares_second;     /* runs that begin in one second have one name: nobody gave it one */
-    /* True when ranks of this launch have left traces, beside which that of a program without steps
-     * is not wanted; or NULL. At exit; cprof thread. */
+    const char *renamed_by; /* the setting that gives the traces of a run other names; static */
+    /* the run's name is the second of its start, which other runs may share */
+    bool shares_second;
+    /* True when ranks of this launch have left traces: then a program without steps leaves none. Or
+     * NULL. At exit; cprof thread. */
     bool (*ranks_wrote)(void);
-    /* Called for each trace once it is whole; or NULL. cprof thread: what it does holds up the
-     * rings. */
+    /* Called for each finished trace; or NULL. cprof thread: the rings wait meanwhile. */
     void (*trace_ready)(const struct saved_trace *trace);
-    /* Whether somebody else tells the user of the traces: the exit line names none then, and is
-     * left out where nothing was lost. The exiting thread. */
+    /* True when somebody else reports the traces: the exit line names none, and is omitted when
+     * nothing was lost. Or NULL. The exiting thread. */
     bool (*told_elsewhere)(void);
-    /* Called at the end of each pass, and at exit, once all files are whole, until it answers -1;
-     * or NULL. Returns the milliseconds after which it wants to be called again; -1: not before the
-     * next pass. cprof thread; what it does holds up the rings. */
+    /* Called at the end of each pass; and at exit, after all files are whole, until it returns -1.
+     * Or NULL. Returns the ms until it wants the next call; -1: with the next pass. cprof thread:
+     * the rings wait meanwhile. */
     int (*each_pass)(bool stopping);
-    int64_t after_deadline_ms; /* at exit, for what each_pass does then */
+    int64_t after_deadline_ms; /* at exit, for each_pass */
 };
 
-/* CPROF_OVERWRITE=0: true, with a line, when traces of this rank from an earlier run are there;
- * files of this run do not count (an elastic restart finds its own), nor, with shares_second, those
- * of the second in which it began. Of the options: overwrite, run_started_ns, trace_pattern,
- * renamed_by. Asked once, before the first file is made; later calls answer false. cprof thread, or
- * the only one. */
+/* With CPROF_OVERWRITE=0: true, with a log line, when traces of this rank from an earlier run
+ * exist. Traces of this run do not count, because an elastic restart finds its own. With
+ * shares_second, nor do those of the run's first second. Uses the options overwrite,
+ * run_started_ns, trace_pattern, renamed_by. Checks once, before the first file; later calls return
+ * false. cprof thread, or the only thread. */
 bool earlier_run_in_the_way(const struct writer_options *options);
 
-/* ---- optimizers: the trace and the exit line name the classes that have stepped ---- */
+/* ---- optimizers: their classes are in the trace and in the exit line ---- */
 
 #define OPTIMIZERS_MOST 16  /* classes; further ones are not counted */
 #define OPTIMIZERS_TEXT 512 /* bytes for writer_optimizers() */
 
-/* An optimizer of this class steps; of a long name the first 63 bytes count. Any thread; no lock,
- * no allocation. */
+/* An optimizer of this class has stepped; of a long name the first 63 bytes count. Any thread; no
+ * lock, no allocation. */
 void writer_optimizer_steps(const char *class, size_t len);
 
-/* Writes "SGD (18), Adam (6)", in the order of their first steps, terminated; a name that does not
- * fit is left out. Returns the number of classes. Any thread. */
+/* Writes "SGD (18), Adam (6)" in order of the first steps, terminated; a name that does not fit is
+ * left out. Returns the number of classes. Any thread. */
 unsigned writer_optimizers(char *out, size_t size);
 
-/* The steps were those of the first optimizer: the exit line names all if they are of several
- * classes. The exiting thread, before the line. */
+/* The steps are those of the first optimizer: the exit line lists all classes if there are several.
+ * The exiting thread, before that line. */
 void writer_tell_optimizers(void);
 
-/* ---- listening: who is told of marks, steps and files while they come ---- */
+/* ---- the listener, which is told of marks, steps and files ---- */
 
 /* A point in time. */
 struct train_moment {
     int64_t step;
     enum action action; /* of the step */
-    /* where training stood when the step began; behind the step, or the epoch, at its end */
+    /* where training stood at the start of the step; at an end, after the step or epoch */
     struct train_time time;
-    int64_t wall_ns; /* since 1970 */
+    int64_t wall_ns; /* ns since 1970 */
 };
 
 /* One named value of a counter. */
@@ -371,167 +371,164 @@ struct mark_value {
     };
 };
 
-/* A duration, moment or counter of the program's. Texts are not terminated; all is valid during the
- * call. */
+/* A span, instant or counter of the program. Texts are not terminated. Valid during the call. */
 struct mark {
-    /* REC_SPAN, also where its end is another thread's; REC_INSTANT, REC_COUNTER */
+    /* REC_SPAN, even if it ended on another thread; REC_INSTANT; REC_COUNTER */
     enum record_kind kind;
     const char *name, *categories; /* joined by ','; NULL: none */
     uint32_t name_len, categories_len;
     const struct mark_value *values;
     unsigned n_values;
-    uint32_t tid;    /* where it began */
-    uint64_t id;     /* the trace's "External id"; 0: none */
-    bool unfinished; /* a duration that was cut: its thread ended, or what is around it */
-    struct train_moment start, end; /* the same but for durations */
+    uint32_t tid;    /* thread where it began */
+    uint64_t id;     /* "External id" in the trace; 0: none */
+    bool unfinished; /* a span that was cut: its thread, or the span around it, ended */
+    struct train_moment start, end; /* equal except for spans */
 };
 
-/* Calls that the cprof thread makes; none may be NULL. What is told of the thread that marks the
- * steps comes in the order of time, a duration when it ends; of another thread in its own order,
- * and before the end of the step in which it ended. */
+/* Calls made by the cprof thread; none may be NULL. Events of the thread that marks steps come in
+ * time order, a span at its end. Events of another thread come in that thread's order, before the
+ * end of the step in which they ended. */
 struct listener {
-    void (*look)(void); /* each pass, before anything else */
+    void (*look)(void); /* each pass, before all others */
     void (*mark)(const struct mark *mark);
     void (*step_end)(const struct train_moment *at); /* each step, recorded or not */
     void (*epoch_end)(const struct train_moment *at);
-    void (*window_open)(const struct train_moment *at);  /* at its first step */
-    void (*window_close)(const struct train_moment *at); /* all that is in it has been told */
-    void (*file)(const char *path); /* a foreign trace that was handed in, absolute */
+    void (*window_open)(const struct train_moment *at); /* at its first step */
+    /* everything in the window has been told */
+    void (*window_close)(const struct train_moment *at);
+    void (*file)(const char *path); /* absolute path of a foreign trace that was handed in */
     void (*end)(void);              /* exit: the last call */
 };
 
-/* From now on `listener` is told; it stays for good. Starts no thread: the next step does, or
- * writer_run(). Any application thread. */
+/* Sets the listener, for good. Starts no thread: the next step or writer_run() does. Any
+ * application thread. */
 void writer_listen(const struct listener *listener);
 
-/* True when somebody listens. Any thread. */
+/* True when there is a listener. Any thread. */
 bool writer_is_heard(void);
 
-/* Nanoseconds that the listener has taken so far, of the wall clock. Any thread. */
+/* Wall-clock ns that the listener has taken. Any thread. */
 uint64_t writer_listener_ns(void);
 
-/* From now on marks flagged REC_SKIPPED may come in steps to skip. Starts the cprof thread, after
+/* From now on, marks flagged REC_SKIPPED may come in steps to skip. Starts the cprof thread, after
  * writer_start(). Any application thread. */
 void writer_want_skipped(void);
 
 /* ---- starting and stopping ---- */
 
-/* Takes the options, starts the clock and the thread-end hook. Once, at wake-up, before any
- * recording. false: recording is not possible (said). Starts no thread. */
+/* Takes the options, starts the clock and the thread-end hook; no thread. Once, at wake-up, before
+ * any recording. False: recording is not possible (logged). */
 bool writer_start(const struct writer_options *options);
 
-/* Starts the cprof thread if it does not run yet. Called by the first writer_edge(); false: no
- * thread to be had (said). */
+/* Starts the cprof thread if it does not run. Called by the first writer_edge(). False: no thread
+ * (logged). */
 bool writer_run(void);
 
-/* Exit: waits until the cprof thread has handled the last edge and finished its files, at most
- * exit_deadline_ms. The one line for the user is written here. Safe to call twice; later calls do
- * nothing. False: the thread is still at it. */
+/* Exit: waits at most exit_deadline_ms until the cprof thread has taken the last edge and finished
+ * its files, then writes the exit line. Later calls do nothing. False: the thread is still
+ * working. */
 bool writer_finish(void);
 
 /* Makes the cprof thread begin a pass now. Any thread, also in signal handlers. */
 void writer_wake(void);
 
-/* Bytes that the program may still map where its address space or its data is limited (ulimit -v,
- * -d); UINT64_MAX where neither is. Any thread; opens a file. */
+/* Bytes that the program may still map under ulimit -v or -d; UINT64_MAX without a limit. Opens a
+ * file. Any thread. */
 uint64_t writer_space_left(void);
 
-/* True when recording has been turned off for good (a full disk, a failed write). Any thread. */
+/* True when recording is off for good (full disk, failed write). Any thread. */
 bool writer_is_off(void);
 
-/* Where the queue of edges ends now, for writer_saved(). Any thread. */
+/* The current end of the edge queue, for writer_saved(). Any thread. */
 uint64_t writer_mark(void);
 
-/* True when all windows that ended before writer_mark() gave `mark` are whole files, or will never
+/* True when all windows that ended before writer_mark() returned `mark` are finished, or never will
  * be. Any thread. */
 bool writer_saved(uint64_t mark);
 
-/* A finished trace was removed on purpose: the line at exit does not name it. cprof thread. */
+/* A finished trace was removed on purpose: the exit line does not name it. cprof thread. */
 void writer_trace_removed(const char *path);
 
-/* Copies the whole trace `file` at `from`, packed or unpacked as the name `to` says (.gz). A file
- * `to` appears, or is replaced, in one moment when all is written; its folder must be there. Links
- * are followed as by open(2), but for somebody else's in a folder like /tmp; a device or FIFO is
- * written into, and given up when it takes nothing for 5 s; a folder or socket is refused. 0 or an
- * errno value. Blocks on the disk; any thread. ESTALE: `from` is another file by now. */
+/* Copies the finished trace `file` at `from` to `to`, packed or unpacked by the ending of `to`
+ * (.gz). A file `to` appears, or is replaced, at once when everything is written; its folder must
+ * exist. Follows links as open(2), except other users' links in a folder like /tmp. Writes into a
+ * device or FIFO, and gives up when that takes nothing for 5 s; refuses a folder or socket. 0 or
+ * errno; ESTALE: `from` is another file by now. Blocks on the disk; any thread. */
 int writer_copy_trace(const char *from, const struct file_identity *file, const char *to);
 
-/* What an error of writer_copy_trace() means, in words. Any thread. */
+/* Text for an error of writer_copy_trace(). Any thread. */
 const char *writer_copy_error(int error);
 
-/* dlsym() and dlvsym() of the C library, which are not to be called otherwise: another library may
- * export its own, see loader.c. RTLD_NEXT is what comes behind this library. They set what
- * dlerror() says. Any thread. */
+/* dlsym() and dlvsym() of the C library. Use only these: another library may export its own
+ * (loader.c). RTLD_NEXT means after this library. They set dlerror(). Any thread. */
 void *loader_symbol(void *handle, const char *name);
 void *loader_symbol_of(void *handle, const char *name, const char *version); /* as above */
 
-/* dl_iterate_phdr(), which is not to be called otherwise: not while this process forks, see
- * loader.c. Any thread. */
+/* dl_iterate_phdr(). Use only this: it waits while the process forks (loader.c). Any thread. */
 int loader_walk(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
 
-/* The same from inside of such a look, with the list held all the time. */
+/* The same from inside a callback of loader_walk(), with the list's lock held throughout. */
 int loader_walk_within(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
 
-/* Around what walks the loader's list itself, as unwinders do. Any thread; nest in no other lock
- * that a fork may wait for. */
+/* Put these around code that walks the loader's list itself, such as unwinders. Do not nest in a
+ * lock that a fork may wait for. Any thread. */
 void loader_enter(void);
 void loader_leave(void); /* as above */
 
-/* Before a fork: waits until nobody walks, at most a second, and lets nobody begin; and behind it,
- * in parent and child. The thread that forks, one at a time; errno may change. */
+/* loader_hold() before a fork: waits at most a second for walks to end, and holds up new ones.
+ * loader_release() after it, in parent and child. The forking thread, one at a time; may change
+ * errno. */
 void loader_hold(void);
 void loader_release(bool child); /* as above */
 
-/* In a forked child: forgets the thread, the rings and the files; everything here becomes a no-op
- * for good. */
+/* For a forked child: forgets the thread, the rings and the files. Everything here does nothing
+ * from then on. */
 void writer_abandon(void);
 
-/* How many threads of this process are ours, those that are just beginning included; 0 in a forked
- * child. Any thread. */
+/* How many threads of this process are cprof's, with those that are starting; 0 in a forked child.
+ * Any thread. */
 unsigned writer_threads(void);
 
-/* Key and value of a metadata entry that stands in the open and every later trace; raw_json is
- * trusted JSON text. Copied. The last value of a key wins. Any thread; takes a lock; false, and
- * nothing is changed: no memory, more than 64 keys, or more than 1 MiB in all. */
+/* Sets a metadata entry of the open and all later traces, copied. raw_json is trusted JSON text;
+ * the last value of a key counts. False, without change: no memory, more than 64 keys, or more than
+ * 1 MiB in all. Any thread; takes a lock. */
 bool writer_metadata(const char *key, const char *raw_json);
 
-/* Why a text is no JSON. */
+/* Why a text is not JSON. */
 struct json_fault {
     size_t at;        /* byte of the text, from 0 */
-    const char *what; /* in words; static */
+    const char *what; /* static text */
 };
 
-/*
- * Takes exactly one JSON value as RFC 8259 has it: valid UTF-8, no NaN, no number beyond a double,
- * no half of a surrogate pair. Writes it into out[0..len), which takes any result, as traces hold
- * it: one line, no blanks, raw UTF-8 instead of \u from 0x20 on (Perfetto hangs on some). Returns
- * the bytes written, or 0 and *fault. Pure: no allocation, no output; any thread.
- */
+/* Takes exactly one JSON value of RFC 8259: valid UTF-8, no NaN, no number beyond a double, no half
+ * of a surrogate pair. Writes it into out[0..len), which any result fits, in the form for traces:
+ * one line, no blanks, raw UTF-8 instead of \u from 0x20 on (Perfetto hangs on some escapes).
+ * Returns the bytes written, or 0 and *fault. Pure: no allocation, no output; any thread. */
 size_t writer_check_json(const char *text, size_t len, char *out, struct json_fault *fault);
 
-/* Hands in a Chrome JSON trace of another tool, gzip or plain: its events go into the trace that is
- * open now, or else into the next one, which is finished when they are in. Opened here, read by the
- * cprof thread. False, with a line: no such file, no regular one, or too many wait. Any thread;
- * takes a lock. */
+/* Hands in a Chrome JSON trace of another tool, gzip or plain. Its events go into the open trace,
+ * or else the next one, which waits for them. Opened here, read by the cprof thread. False, with a
+ * log line: no such file, not a regular file, or too many wait. Any thread; takes a lock. */
 bool writer_import(const char *path);
 
-/* The name of a thread as its row shows it from now on, in the open trace too; any bytes, cut at
- * 255. Copied; at most 4096 threads have one. Any thread; takes a lock. */
+/* Names the row of a thread from now on, in the open trace too. Any bytes, cut at 255; copied. At
+ * most 4096 threads. Any thread; takes a lock. */
 void writer_name_thread(uint32_t tid, const char *text, size_t len);
 
-/* The text as a JSON string, repaired to UTF-8; free() it. NULL: no memory. Any thread. */
+/* The text as a JSON string, with invalid UTF-8 replaced; free() it. NULL: no memory. Any
+ * thread. */
 char *writer_quote(const char *text);
 
-/* A line of text that stands under "notes" of the `cprof` object of every later trace (a second
- * client took CUPTI over, operators are off …). Copied, at most 16. Any thread; takes a lock. */
+/* Adds a line to "notes" of the `cprof` object of all later traces, such as that a second client
+ * took CUPTI over. Copied; at most 16. Any thread; takes a lock. */
 void writer_note(const char *text);
 
-/* How operators are recorded from now on, under "record_path" of the `cprof` object: plain words,
- * which stay. Any thread; takes a lock. */
+/* Sets "record_path" of the `cprof` object: how operators are recorded from now on. Plain words;
+ * must stay valid. Any thread; takes a lock. */
 void writer_record_path(const char *words);
 
-/* Something that a note tells of begins, or is over: the note stands in the traces of windows that
- * it falls into, and in no others. Always with the same text, which stays. Any thread. */
+/* The state that a note tells of begins or ends. The note is in the traces of windows during that
+ * state, and in no others. Always the same text, which must stay valid. Any thread. */
 void writer_gap(const char *text, bool begins);
 
 #endif
