@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source lines of native frames, from elfutils or binutils. A question is addresses of one file;
- * a few are asked at the same time. A file whose answers take long is not waited for any more;
- * its lines are shown from when they come. */
+/* Asks addr2line for source lines. A question holds addresses of one file; a few run at the same
+ * time. Files whose answers take long are not waited for: their lines appear once they come. */
 #define _GNU_SOURCE
 #include "preload/stacks/lines.h"
 
@@ -17,13 +16,13 @@
 #include "writer/writer.h"
 
 #define QUESTIONS    4u          /* at the same time */
-#define BATCH        1024u       /* addresses of one question: what fits into a pipe */
-#define OUTPUT_BYTES (1u << 20)  /* of answers; what is beyond is asked again */
-#define WAIT_NS      100000000u  /* in a pass, while no ring fills up */
-#define LAST_WAIT_NS 1000000000u /* when the process ends, in all */
+#define BATCH        1024u       /* addresses per question; they fit into a pipe */
+#define OUTPUT_BYTES (1u << 20)  /* of answers; addresses beyond are asked again */
+#define WAIT_NS      100000000u  /* per pass, while no ring fills up */
+#define LAST_WAIT_NS 1000000000u /* in all, when the process ends */
 #define ADDRESS_MOST 20u         /* "0x", 16 digits, a newline, a zero byte */
 
-/* A frame whose line is to be asked for. */
+/* A frame whose line is wanted. */
 struct want {
     uint64_t at;
     uint32_t frame;
@@ -31,33 +30,33 @@ struct want {
 };
 
 struct question {
-    struct spawn *running; /* NULL: nothing is asked */
+    struct spawn *running; /* NULL: not asked */
     struct spawn_request request;
     const char *argv[6];
     const char **environment;
     uint16_t file;
-    unsigned n; /* of wants */
+    unsigned n; /* number of wants */
     struct want wants[BATCH];
     char input[BATCH * ADDRESS_MOST];
     char output[OUTPUT_BYTES];
 };
 
 static char program[PATH_MAX]; /* "": there is none */
-static bool column;            /* it tells columns too */
-static bool said;
+static bool column;            /* the program prints columns, too */
+static bool logged;
 
-static struct want *wants; /* owned; in the order in which they came */
+static struct want *wants; /* owned; oldest first */
 static uint32_t n_wants, wants_room;
 static const char *paths[DSO_MOST]; /* of files with wants */
 static bool slow[DSO_MOST];         /* not waited for any more */
 static bool failed[DSO_MOST];       /* not asked any more */
 
-static struct question *questions[QUESTIONS]; /* owned, made when they are needed */
+static struct question *questions[QUESTIONS]; /* owned, allocated when needed */
 static uint64_t last_wait_left = LAST_WAIT_NS;
 
-/* What came and was not fetched yet; owned. */
+/* An answer that lines_answer() has not returned yet. */
 struct answer {
-    uint32_t file, file_len; /* among the texts */
+    uint32_t file, file_len; /* offset and length in `texts` */
     uint32_t frame;
     int32_t line;
 };
@@ -74,9 +73,9 @@ void lines_start(void)
         child_env_search("addr2line", program, sizeof program);
 }
 
-/* ---- what is wanted ---- */
+/* ---- wanted lines ---- */
 
-/* Room for `more` behind `used` elements; false: no memory. */
+/* Makes room for `more` elements behind `used`; false: no memory. */
 static bool make_array_room(void **array, uint32_t used, uint32_t more, uint32_t *room, size_t size)
 {
     uint32_t wanted = *room ? *room : BATCH;
@@ -98,12 +97,12 @@ static void add_want(const struct want *w)
         wants[n_wants++] = *w;
 }
 
-/* Once in the life of the process. */
-static void say(const char *why, const char *about)
+/* Logs once in the process. */
+static void log_once(const char *why, const char *about)
 {
-    if (!said)
+    if (!logged)
         log_info("native stacks are without lines%s%s", why, about);
-    said = true;
+    logged = true;
 }
 
 void lines_want(uint32_t frame, uint64_t pc, uint32_t object)
@@ -112,7 +111,7 @@ void lines_want(uint32_t frame, uint64_t pc, uint32_t object)
     if (!symbols_place(pc, object, &place) || !place.has_lines || failed[place.file])
         return;
     if (!program[0]) {
-        say(": there is no eu-addr2line (Debian: elfutils) and no addr2line (binutils)", "");
+        log_once(": there is no eu-addr2line (Debian: elfutils) and no addr2line (binutils)", "");
         return;
     }
     paths[place.file] = place.path;
@@ -129,8 +128,8 @@ static bool is_asked(uint16_t file)
     return false;
 }
 
-/* Moves the wants of one file, that of the oldest that is not being asked, into the question; those
- * of others stay in order. */
+/* Moves wants of one file into the question: the file of the oldest want that is not being asked.
+ * Other wants stay in order. */
 static void take_wants(struct question *q)
 {
     uint32_t kept = 0;
@@ -176,7 +175,7 @@ static void begin_question(struct question *q)
 
 /* ---- answers ---- */
 
-/* The number at the end of text[0..*len), behind a colon; both are cut off. -1: there is none. */
+/* Cuts ":NUMBER" off the end of text[0..*len) and returns the number; -1: there is none. */
 static int64_t cut_number(const char *text, uint32_t *len)
 {
     uint32_t at = *len;
@@ -221,8 +220,8 @@ static void add_answer(uint32_t frame, const char *text, uint32_t len)
     answers[n_answers++] = a;
 }
 
-/* An address, then where it is: first in the function that was inlined there, last in the one that
- * it stands in, which is what the symbol names. Returns how many addresses were answered. */
+/* The output has each address, then its lines: the innermost inlined function first, the function
+ * that the symbol names last. Uses the last. Returns the number of answered addresses. */
 static unsigned read_answers(struct question *q, size_t len)
 {
     unsigned n = 0;
@@ -237,27 +236,26 @@ static unsigned read_answers(struct question *q, size_t len)
         last = next || n == 0 ? NULL : at;
         last_len = (uint32_t)(stop - at);
     }
-    bool cut = len == OUTPUT_BYTES; /* then the last one may not be all */
+    bool cut = len == OUTPUT_BYTES; /* then the last answer may be incomplete */
     if (last && !cut)
         add_answer(q->wants[n - 1].frame, last, last_len);
     return cut && n > 0 ? n - 1 : n;
 }
 
-/* What had no room in the output is asked again; a file for which there is no answer at all is
- * not. */
+/* Asks again for addresses whose answers did not fit; never again for a file without any answer. */
 static void take_answers(struct question *q, const struct spawn_result *result)
 {
     unsigned n = read_answers(q, result->output_len);
     if (n == 0) {
         failed[q->file] = true;
-        say(result->exec_error ? ": cannot run " : " of ",
-            result->exec_error ? program : paths[q->file]);
+        log_once(result->exec_error ? ": cannot run " : " of ",
+                 result->exec_error ? program : paths[q->file]);
     }
     for (unsigned i = n; n > 0 && result->output_len == OUTPUT_BYTES && i < q->n; i++)
         add_want(&q->wants[i]);
 }
 
-/* True when the question is not being asked any more. */
+/* Whether the question has ended; takes its answers. */
 static bool ended(struct question *q)
 {
     struct spawn_result result;
@@ -271,7 +269,7 @@ static bool ended(struct question *q)
     return true;
 }
 
-/* Begins and ends what can be; true while something runs that is to be waited for. */
+/* Ends and begins questions. Returns whether one runs that is worth waiting for. */
 static bool advance(bool all)
 {
     bool waits = false;

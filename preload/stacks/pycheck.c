@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares frames read by offset with CPython's own answer. What is here runs in the
- * interpreter's main thread, between two instructions, with the GIL held; its functions are
- * looked up by name, as nothing of Python is linked. */
+/* Compares frames read by layout with CPython's own answer, in the interpreter's main thread,
+ * between two instructions, with the GIL held. CPython's functions are looked up by name, because
+ * cprof is not linked to Python. */
 #define _GNU_SOURCE
 #include "preload/stacks/pycheck.h"
 
@@ -16,11 +16,11 @@
 #include "preload/stacks/stack_capture.h"
 #include "writer/writer.h"
 
-#define FRAMES 64u /* that are compared, from the innermost one outwards */
+#define FRAMES 64u /* compared, innermost first */
 
 typedef struct object object; /* PyObject */
 
-/* Every function of the interpreter that is called: its type, name and parameters. */
+/* Functions of CPython that are called: type, name, parameters. */
 #define INTERPRETER                                                                                \
     F(object *, PyEval_GetFrame, (void))                                                           \
     F(object *, PyFrame_GetBack, (object *))                                                       \
@@ -66,31 +66,31 @@ static void refuse_python(const char *why)
 
 /* ---- the comparison ---- */
 
-/* True when text of a name of n bytes is all of it, or as much as is kept of one that is too long:
- * whole characters. */
-static bool is_kept(uint32_t len, intptr_t n)
+/* Whether `len` bytes are a whole name of n bytes, or as many whole characters of it as
+ * pyframe_text holds. */
+static bool is_whole_or_cut(uint32_t len, intptr_t n)
 {
     const intptr_t most = sizeof((struct pyframe_text *)NULL)->room[0];
     return n == (intptr_t)len || (n > most && (intptr_t)len <= most && (intptr_t)len > most - 4);
 }
 
-/* True when the attribute is this text. One that is not UTF-8 cannot be compared, and is left out
- * of it. */
+/* Whether the attribute is this text. Text that is not UTF-8 cannot be compared and counts as
+ * equal. */
 static bool attribute_is(object *code, const char *name, const char *text, uint32_t len)
 {
     object *value = py.PyObject_GetAttrString(code, name);
     intptr_t n = 0;
     const char *theirs = value ? py.PyUnicode_AsUTF8AndSize(value, &n) : NULL;
-    bool same = !theirs || (is_kept(len, n) && memcmp(theirs, text, len) == 0);
+    bool same = !theirs || (is_whole_or_cut(len, n) && memcmp(theirs, text, len) == 0);
     py.PyErr_Clear();
     if (value)
         py.Py_DecRef(value);
     return same;
 }
 
-static bool frame_is(object *frame, const struct pyframe *ours)
+static bool frame_matches(object *frame, const struct pyframe *ours)
 {
-    static struct pyframe_text text; /* one call at a time: the GIL */
+    static struct pyframe_text text; /* one call at a time, under the GIL */
     pyframes_describe(ours, &text);
     int line = py.PyFrame_GetLineNumber(frame);
     object *code = py.PyFrame_GetCode(frame);
@@ -101,7 +101,7 @@ static bool frame_is(object *frame, const struct pyframe *ours)
     return same;
 }
 
-/* What is read by layout against what the interpreter says, frame by frame. */
+/* Compares the stack read by layout with the interpreter's, frame by frame. */
 static bool same_stack(void)
 {
     struct pyframe ours[FRAMES];
@@ -111,7 +111,7 @@ static bool same_stack(void)
     if (frame)
         py.Py_IncRef(frame);
     for (; frame && same && i < n; i++) {
-        same = frame_is(frame, &ours[i]);
+        same = frame_matches(frame, &ours[i]);
         object *back = py.PyFrame_GetBack(frame);
         py.Py_DecRef(frame);
         frame = back;
@@ -122,10 +122,11 @@ static bool same_stack(void)
     return same;
 }
 
-/* ---- what else is asked ---- */
+/* ---- other checks ---- */
 
-/* Builds with other layouts: without GIL, with debugging, or tracing references. */
-static const char *odd_build(void)
+/* Returns why this build is unsupported: without GIL, debug, or tracing references; NULL:
+ * supported. */
+static const char *unsupported_build(void)
 {
     object *flags = py.PySys_GetObject("abiflags");
     intptr_t n;
@@ -139,8 +140,8 @@ static const char *odd_build(void)
     return NULL;
 }
 
-/* Kineto leaves out what sys.path says anyway. */
-static void learn_folders(void)
+/* Passes on the folders of sys.path: paths in traces are shown without them, as Kineto does. */
+static void trim_folders(void)
 {
     object *path = py.PySys_GetObject("path");
     intptr_t n = path ? py.PyList_Size(path) : 0;
@@ -158,17 +159,17 @@ static void learn_folders(void)
 static int check(void *unused)
 {
     (void)unused;
-    const char *odd = odd_build();
-    if (odd)
-        refuse_python(odd);
+    const char *unsupported = unsupported_build();
+    if (unsupported)
+        refuse_python(unsupported);
     else if (py.PyThreadState_Get() != py.PyGILState_GetThisThreadState())
         refuse_python("its main thread runs a subinterpreter");
     else if (!same_stack())
-        refuse_python("what is read of its frames is not what it says of them");
+        refuse_python("the frames that cprof reads differ from those that it reports");
     else if (!pyend_register())
-        refuse_python("it cannot say when it ends");
+        refuse_python("its atexit module cannot be used");
     else {
-        learn_folders();
+        trim_folders();
         stack_capture_python(true);
         log_debug("Python stacks begin");
     }
@@ -184,7 +185,7 @@ void pycheck_start(void)
     if (!known)
         refuse_python(why);
     else if (!find_functions())
-        refuse_python("it lacks functions that it should have");
+        refuse_python("it lacks functions of the C API");
     else if (!py.Py_IsInitialized() || py.Py_AddPendingCall(check, NULL) != 0)
-        refuse_python("it was not running yet when cprof began");
+        refuse_python("it was not running yet when cprof started");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stops reading frames when the interpreter ends. */
+/* Stops readers of frames when the interpreter ends. */
 #define _GNU_SOURCE
 #include "preload/stacks/pyend.h"
 
@@ -14,16 +14,15 @@
 
 typedef struct object object; /* PyObject */
 
-static _Atomic bool watched;     /* pyend_register() is called, or was; any thread */
+static _Atomic bool watched;     /* pyend_register() is scheduled or called; any thread */
 static _Atomic bool ended;       /* the interpreter's main thread sets */
-static _Atomic unsigned reading; /* threads between pyend_read() and its end */
+static _Atomic unsigned reading; /* threads between pyend_read() and pyend_read_done() */
 
 bool pyend_read(void)
 {
     if (!pyend_watch())
         return false;
-    /* Of the two, to count and to look, and of the end's two, to set and to look at the count, one
-     * sees the other: seq_cst. */
+    /* seq_cst: either the reader sees `ended`, or at_exit() sees the reader's count. */
     atomic_fetch_add(&reading, 1);
     if (!atomic_load(&ended))
         return true;
@@ -36,7 +35,7 @@ void pyend_read_done(void)
     atomic_fetch_sub_explicit(&reading, 1, memory_order_release);
 }
 
-/* In a forked child the count may hold a thread that is not there: the wait has an end. */
+/* Limited: in a forked child the count may include a thread that does not exist. */
 static void wait_for_readers(void)
 {
     struct timespec pause = {.tv_nsec = 100000};
@@ -44,8 +43,7 @@ static void wait_for_readers(void)
         nanosleep(&pause, NULL);
 }
 
-/* Called by atexit, before the interpreter begins to free what belongs to threads that still
- * run. */
+/* Called by atexit, before the interpreter frees frames of threads that still run. */
 static object *at_exit(object *self, object *unused)
 {
     (void)self, (void)unused;
@@ -53,13 +51,13 @@ static object *at_exit(object *self, object *unused)
     atomic_store(&ended, true);
     wait_for_readers();
     object *none = loader_symbol(RTLD_DEFAULT, "_Py_NoneStruct");
-    void (*hold)(object *) = (void (*)(object *))loader_symbol(RTLD_DEFAULT, "Py_IncRef");
-    hold(none);
+    void (*incref)(object *) = (void (*)(object *))loader_symbol(RTLD_DEFAULT, "Py_IncRef");
+    incref(none);
     return none;
 }
 
-/* atexit.register(at_exit), by functions that are looked up by name, as nothing of Python is
- * linked. */
+/* Calls atexit.register(at_exit). Functions are looked up by name, because cprof is not linked to
+ * Python. */
 static bool call_at_exit(void)
 {
     static const struct { /* PyMethodDef; METH_NOARGS is 4 */
@@ -70,13 +68,13 @@ static bool call_at_exit(void)
     } method = {"cprof_python_ends", at_exit, 4, NULL};
     object *(*import)(const char *), *(*new_function)(const void *, object *, object *);
     object *(*call_method)(object *, const char *, const char *, ...);
-    void (*let_go)(object *), (*clear_error)(void);
+    void (*decref)(object *), (*clear_error)(void);
     *(void **)&import = loader_symbol(RTLD_DEFAULT, "PyImport_ImportModule");
     *(void **)&new_function = loader_symbol(RTLD_DEFAULT, "PyCFunction_NewEx");
     *(void **)&call_method = loader_symbol(RTLD_DEFAULT, "PyObject_CallMethod");
-    *(void **)&let_go = loader_symbol(RTLD_DEFAULT, "Py_DecRef");
+    *(void **)&decref = loader_symbol(RTLD_DEFAULT, "Py_DecRef");
     *(void **)&clear_error = loader_symbol(RTLD_DEFAULT, "PyErr_Clear");
-    if (!import || !new_function || !call_method || !let_go || !clear_error ||
+    if (!import || !new_function || !call_method || !decref || !clear_error ||
         !loader_symbol(RTLD_DEFAULT, "_Py_NoneStruct") || !loader_symbol(RTLD_DEFAULT, "Py_IncRef"))
         return false;
     object *module = import("atexit");
@@ -85,19 +83,19 @@ static bool call_at_exit(void)
     object *held[] = {module, function, done};
     for (unsigned i = 0; i < sizeof held / sizeof held[0]; i++)
         if (held[i])
-            let_go(held[i]);
+            decref(held[i]);
     clear_error();
     return done != NULL;
 }
 
 bool pyend_register(void)
 {
-    static bool tried, will_tell; /* one thread at a time: the GIL */
+    static bool tried, registered; /* one thread at a time, under the GIL */
     if (!tried) {
         tried = true;
-        will_tell = call_at_exit();
+        registered = call_at_exit();
     }
-    return will_tell;
+    return registered;
 }
 
 static int register_now(void *unused)

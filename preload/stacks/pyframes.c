@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads CPython's frames by offset. Application threads; no lock, no allocation, no system call
- * but at the first lookup. */
+/* Reads CPython's frames by layout. Application threads. No lock, no allocation, and no system call
+ * after the first lookup. */
 #define _GNU_SOURCE
 #include "preload/stacks/pyframes.h"
 
@@ -13,17 +13,17 @@
 #include "writer/writer.h"
 
 /* The same in all versions of pyframes.def. */
-#define TYPE_OF     8u  /* PyObject.ob_type */
-#define TEXT_LENGTH 16u /* PyASCIIObject.length */
-#define TEXT_HASH   24u /* PyASCIIObject.hash */
-#define TEXT_STATE  32u /* PyASCIIObject.state: kind is bits 2 to 4, compact bit 5, ascii bit 6 */
-#define BYTES_SIZE  16u /* PyBytesObject.ob_size */
-#define BYTES_HASH  24u /* PyBytesObject.ob_shash */
-#define BYTES_DATA  32u
-#define FIRST_TOLD  13         /* minor versions that say themselves where things are */
-#define NO_CODE     3          /* f_owner from which on a frame is the interpreter's own */
-#define TEXT_MOST   (1u << 16) /* bytes of a text that are looked at */
-#define TABLE_MOST  (1u << 20) /* and of a line table */
+#define TYPE_OF         8u  /* PyObject.ob_type */
+#define TEXT_LENGTH     16u /* PyASCIIObject.length */
+#define TEXT_HASH       24u /* PyASCIIObject.hash */
+#define TEXT_STATE      32u /* PyASCIIObject.state: bits 2 to 4 kind, 5 compact, 6 ascii */
+#define BYTES_SIZE      16u /* PyBytesObject.ob_size */
+#define BYTES_HASH      24u /* PyBytesObject.ob_shash */
+#define BYTES_DATA      32u
+#define FIRST_PUBLISHED 13         /* minor versions from which on CPython publishes its offsets */
+#define NO_CODE         3          /* f_owner from which on a frame holds no code */
+#define TEXT_MOST       (1u << 16) /* most bytes of a text */
+#define TABLE_MOST      (1u << 20) /* most bytes of a line table */
 
 static const struct pyframes_layout layouts[] = {
 #define LAYOUT(minor, thread_frame, cframe, f_code, f_back, f_instr, f_owner, f_locals,            \
@@ -32,7 +32,7 @@ static const struct pyframes_layout layouts[] = {
     {minor,       thread_frame, cframe,      f_code,  f_back,   f_instr,                           \
      f_owner,     f_locals,     co_filename, co_name, co_lines, co_firstline,                      \
      co_bytecode, co_traceable, co_version,  ascii,   compact,  TABLE_##table},
-#define TOLD(...)
+#define OFFSETS(...)
 #include "preload/stacks/pyframes.def"
 };
 
@@ -40,7 +40,7 @@ static void *(*this_thread)(void);
 static void *(*newest_interpreter)(void), *(*main_interpreter)(void);
 static const void *code_type; /* PyCode_Type */
 static const struct pyframes_layout *layout;
-static const char *unknown = "";
+static const char *why_unknown = "";
 
 /* ---- reading ---- */
 
@@ -75,25 +75,25 @@ const struct pyframes_layout *pyframes_layout_of(int minor)
     return NULL;
 }
 
-/* The row, unless the interpreter itself says something else. */
+/* The row, or NULL if the interpreter's published offsets differ. */
 static const struct pyframes_layout *confirm(const struct pyframes_layout *row)
 {
-    struct pyframes_layout told;
+    struct pyframes_layout published;
     const char *why;
-    if (row->minor < FIRST_TOLD)
+    if (row->minor < FIRST_PUBLISHED)
         return row;
-    if (!pyoffsets_read(row->minor, loader_symbol(RTLD_DEFAULT, "_PyRuntime"), &told, &why)) {
-        unknown = why;
+    if (!pyoffsets_read(row->minor, loader_symbol(RTLD_DEFAULT, "_PyRuntime"), &published, &why)) {
+        why_unknown = why;
         return NULL;
     }
-    if (!pyoffsets_agree(&told, row)) {
-        unknown = "its layout is another than that of its version";
+    if (!pyoffsets_agree(&published, row)) {
+        why_unknown = "its layout is not that of its version";
         return NULL;
     }
     return row;
 }
 
-static const struct pyframes_layout *look_at_frames(void)
+static const struct pyframes_layout *find_layout(void)
 {
     static char why[64];
     const char *(*version)(void) =
@@ -109,40 +109,39 @@ static const struct pyframes_layout *look_at_frames(void)
     const struct pyframes_layout *row = read ? pyframes_layout_of(minor) : NULL;
     if (!row) {
         snprintf(why, sizeof why, "the layout of Python %d.%d is not known", major, minor);
-        unknown = why;
+        why_unknown = why;
         return NULL;
     }
-    if (loader_symbol(RTLD_DEFAULT,
-                      "_Py_MergeZeroLocalRefcount")) { /* free-threaded builds have it */
-        unknown = "this Python has no GIL";
+    /* only free-threaded builds have this function */
+    if (loader_symbol(RTLD_DEFAULT, "_Py_MergeZeroLocalRefcount")) {
+        why_unknown = "this Python has no GIL";
         return NULL;
     }
     return confirm(row);
 }
 
-/* Several threads may look at the same time and come to the same result. */
+/* Threads may look it up at the same time, with the same result. */
 const struct pyframes_layout *pyframes_layout(const char **why)
 {
     static _Atomic bool looked;
     if (!atomic_load_explicit(&looked, memory_order_acquire)) {
-        layout = look_at_frames();
+        layout = find_layout();
         atomic_store_explicit(&looked, true, memory_order_release);
     }
     if (why)
-        *why = unknown;
+        *why = why_unknown;
     return layout;
 }
 
 /* ---- frames ---- */
 
-/* The code that a frame runs; NULL for one of the interpreter's own, and for one that is still
- * being set up. */
+/* The code of a frame; NULL: the frame holds no code, or is still being set up. */
 static inline const void *code_of(const struct pyframes_layout *l, const void *frame,
                                   int32_t *instruction)
 {
     if (l->f_owner >= 0 && ((const char *)frame)[l->f_owner] >= NO_CODE)
         return NULL;
-    /* 3.14 keeps a tag in the lowest bits */
+    /* 3.14 has a tag in the lowest bits */
     const void *code = (const void *)((uintptr_t)pointer_at(frame, l->f_code) & ~(uintptr_t)7);
     if (!code || pointer_at(code, TYPE_OF) != code_type)
         return NULL;
@@ -186,8 +185,7 @@ const void *pyframes_outer(const void *frame)
     return first_with_code(layout, pointer_at(frame, layout->f_back));
 }
 
-/* Folds two words into one; the product of two odd-looking 64-bit numbers spreads every bit over
- * all. */
+/* Mixes two words into one: the product of two such 64-bit numbers spreads every bit. */
 static inline uint64_t fold(uint64_t a, uint64_t b)
 {
     unsigned __int128 product =
@@ -195,8 +193,8 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* A text's length, spread over all bits: as it is, it would make up for other bytes of a text one
- * letter longer. */
+/* Spreads a length over all bits: a plain length could cancel out other bytes of a text that is
+ * longer by one. */
 static inline uint64_t spread(size_t n)
 {
     return n * 0x9e3779b97f4a7c15u;
@@ -209,7 +207,7 @@ static inline uint64_t word_at(const uint8_t *bytes)
     return word;
 }
 
-/* Fewer than 16 bytes. */
+/* For n < 16. */
 static inline uint64_t fold_few(const uint8_t *bytes, size_t n, uint64_t seed)
 {
     uint32_t low = 0, high = 0;
@@ -224,8 +222,7 @@ static inline uint64_t fold_few(const uint8_t *bytes, size_t n, uint64_t seed)
     return fold(low ^ seed, high ^ spread(n));
 }
 
-/* The last bytes are read with those before them: no byte is left out, and none behind the end is
- * touched. */
+/* The last words overlap those before: no byte is skipped, none behind the end is read. */
 static inline uint64_t fold_bytes(const uint8_t *bytes, size_t n, uint64_t seed)
 {
     if (n < 16)
@@ -246,7 +243,7 @@ uint64_t pyframes_print(const void *bytes, size_t n, uint64_t seed)
     return fold_bytes(bytes, n, seed);
 }
 
-/* Width of a character in bytes, and where the first one is; 0: not a string in one piece. */
+/* Width of a character in bytes, and *chars; 0: the string is not compact. */
 static unsigned text_of_object(const struct pyframes_layout *l, const void *text,
                                const char **chars)
 {
@@ -257,8 +254,7 @@ static unsigned text_of_object(const struct pyframes_layout *l, const void *text
     return state >> 2 & 7;
 }
 
-/* A string, or bytes, that were hashed before know their hash, of all of their content; -1: they
- * were not. */
+/* Whether the object, a string or bytes, has a cached hash of all its content; -1: not cached. */
 static inline bool hashed(const void *object, int offset, uint64_t *hash)
 {
     memcpy(hash, (const char *)object + offset, sizeof *hash);
@@ -276,7 +272,7 @@ static inline uint64_t fold_text(const struct pyframes_layout *l, const void *te
     return fold_bytes((const uint8_t *)(width ? chars : ""), width * n, seed);
 }
 
-/* What stays of a code object that may be freed: all that its frames show. */
+/* Fingerprint of all that frames of this code show. */
 static uint64_t print_of_content(const struct pyframes_layout *l, const void *code)
 {
     const void *lines = pointer_at(code, l->co_lines);
@@ -293,7 +289,7 @@ static inline uint64_t print_of(const struct pyframes_layout *l, const void *cod
     uint32_t version = l->co_version >= 0 ? (uint32_t)int_at(code, l->co_version) : 0;
     if (!version)
         return print_of_content(l, code);
-    /* with the file's name, which the import that loads the code may mend once */
+    /* with co_filename, which an import may fix up once */
     uint64_t file = (uintptr_t)pointer_at(code, l->co_filename);
     return fold((uintptr_t)code, file + version * 0x9e3779b97f4a7c15u);
 }
@@ -313,13 +309,13 @@ unsigned pyframes_walk(const void *top, struct pyframe *out, unsigned most, bool
         f->print = fold(print_of(l, f->code), place);
         n++;
     }
-    *more = first_with_code(l, frame) != NULL; /* the outermost one may be the interpreter's own */
+    *more = first_with_code(l, frame) != NULL; /* the outermost frame may hold no code */
     return n;
 }
 
 /* ---- lines ---- */
 
-/* 3.9: pairs of what to add to the address and to the line. */
+/* 3.9: pairs of address increment and line increment. */
 static int32_t line_in_lnotab(const uint8_t *t, size_t size, int32_t line, int32_t instruction)
 {
     int32_t at = 0;
@@ -332,7 +328,7 @@ static int32_t line_in_lnotab(const uint8_t *t, size_t size, int32_t line, int32
     return line;
 }
 
-/* 3.10: pairs of a range's length and what to add to the line; -128: the range is of no line. */
+/* 3.10: pairs of range length and line increment; -128: the range has no line. */
 static int32_t line_in_ranges(const uint8_t *t, size_t size, int32_t line, int32_t instruction)
 {
     int32_t end = 0, first = line;
@@ -359,8 +355,7 @@ static int32_t signed_number(const uint8_t *t, size_t size, size_t at)
     return value & 1 ? -(int32_t)(value >> 1) : (int32_t)(value >> 1);
 }
 
-/* 3.11: an entry begins with a byte above 127 that holds its kind and how many words of code it is
- * for. */
+/* 3.11: an entry begins with a byte above 127, its kind and the number of code words. */
 static int32_t line_in_locations(const uint8_t *t, size_t size, int32_t line, int32_t instruction)
 {
     enum { SHORT_LAST = 9, ONE_LINE = 10, NO_COLUMNS = 13, LONG = 14, NONE = 15 };

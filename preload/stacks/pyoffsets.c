@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the offsets that CPython 3.13 and later publish. Nothing is followed here: only numbers
- * are read, and believed when they can be true. */
+/* Reads the offsets that CPython 3.13 and later publish. It follows no pointer and accepts only
+ * plausible numbers. */
 #include "preload/stacks/pyoffsets.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #define COOKIE        "xdebugpy"
 #define VERSION       8u /* PY_VERSION_HEX */
 #define FREE_THREADED 16u
-#define MOST          4096u /* a field lies no deeper in any object */
+#define MOST          4096u /* no field lies deeper in any object */
 
 /* The same in all versions (pyframes.c). */
 #define TYPE_OF     8u
@@ -18,17 +18,17 @@
 #define TEXT_STATE  32u
 #define TEXT_UTF8   16u /* PyCompactUnicodeObject: utf8_length and utf8 */
 
-/* A row of pyframes.def: where each number stands. */
-struct told {
+/* A row OFFSETS of pyframes.def: the position of each number. */
+struct offset_row {
     int minor;
     uint16_t current_frame, previous, executable, instr_ptr, localsplus, owner;
     uint16_t filename, name, linetable, firstlineno, co_code_adaptive;
     uint16_t ob_type, ob_size, ob_sval, state, length, asciiobject_size;
 };
 
-static const struct told rows[] = {
+static const struct offset_row rows[] = {
 #define LAYOUT(...)
-#define TOLD(...) {__VA_ARGS__},
+#define OFFSETS(...) {__VA_ARGS__},
 #include "preload/stacks/pyframes.def"
 };
 
@@ -39,14 +39,14 @@ static uint64_t word_at(const void *runtime, unsigned at)
     return number;
 }
 
-/* -1 when it cannot be an offset. */
+/* -1: not a plausible offset. */
 static int16_t offset_at(const void *runtime, unsigned at)
 {
     uint64_t number = word_at(runtime, at);
     return number < MOST ? (int16_t)number : -1;
 }
 
-static const struct told *row_of(int minor)
+static const struct offset_row *row_of(int minor)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].minor == minor)
@@ -54,15 +54,15 @@ static const struct told *row_of(int minor)
     return NULL;
 }
 
-static bool usual_objects(const void *runtime, const struct told *t)
+static bool has_usual_objects(const void *runtime, const struct offset_row *t)
 {
     return word_at(runtime, t->ob_type) == TYPE_OF && word_at(runtime, t->ob_size) == BYTES_SIZE &&
            word_at(runtime, t->ob_sval) == BYTES_DATA &&
            word_at(runtime, t->length) == TEXT_LENGTH && word_at(runtime, t->state) == TEXT_STATE;
 }
 
-/* Pointers are aligned, and no two fields are one. */
-static bool possible(const struct pyframes_layout *l)
+/* Pointers are aligned, and no two fields share an offset. */
+static bool is_plausible(const struct pyframes_layout *l)
 {
     const int16_t pointers[] = {l->thread_frame, l->f_back,      l->f_instr,
                                 l->f_locals,     l->co_filename, l->co_name,
@@ -77,8 +77,8 @@ static bool possible(const struct pyframes_layout *l)
 
 bool pyoffsets_read(int minor, const void *runtime, struct pyframes_layout *out, const char **why)
 {
-    const struct told *t = row_of(minor);
-    *why = "what it says of its own layout makes no sense";
+    const struct offset_row *t = row_of(minor);
+    *why = "the layout that it publishes is not plausible";
     if (!t || !runtime || memcmp(runtime, COOKIE, sizeof COOKIE - 1) != 0 ||
         word_at(runtime, VERSION) >> 16 != 0x300u + (unsigned)minor)
         return false;
@@ -106,15 +106,15 @@ bool pyoffsets_read(int minor, const void *runtime, struct pyframes_layout *out,
         .table = TABLE_LOCATIONS,
     };
     out->compact = (int16_t)(out->ascii + TEXT_UTF8);
-    return usual_objects(runtime, t) && possible(out);
+    return has_usual_objects(runtime, t) && is_plausible(out);
 }
 
-bool pyoffsets_agree(const struct pyframes_layout *told, const struct pyframes_layout *row)
+bool pyoffsets_agree(const struct pyframes_layout *published, const struct pyframes_layout *row)
 {
     struct pyframes_layout same = *row;
     same.co_traceable = same.co_version = -1;
     const size_t first = offsetof(struct pyframes_layout, thread_frame);
     const size_t end = offsetof(struct pyframes_layout, compact) + sizeof same.compact;
-    return told->minor == same.minor && told->table == same.table &&
-           memcmp((const char *)told + first, (const char *)&same + first, end - first) == 0;
+    return published->minor == same.minor && published->table == same.table &&
+           memcmp((const char *)published + first, (const char *)&same + first, end - first) == 0;
 }

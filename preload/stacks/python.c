@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the interpreter, and runs code in it. */
+/* Finds the interpreter, reads its objects, and runs code in it. */
 #define _GNU_SOURCE
 #include "preload/stacks/python.h"
 
@@ -17,19 +17,19 @@
 #include "preload/stacks/pyframes.h"
 #include "writer/writer.h"
 
-/* looked at: the range is opened two or three calls below the function that is searched */
+/* Searched frames: the range is opened two or three calls below the searched function. */
 #define FRAMES 8
 
 #define TYPE_OF     8u /* PyObject.ob_type */
 #define TUPLE_SIZE  16u
-#define TUPLE_ITEMS 24u /* from 3.14 on the tuple's hash stands before them */
+#define TUPLE_ITEMS 24u /* from 3.14 on, behind the tuple's hash */
 
-/* Objects of the interpreter that are compared with. */
+/* Objects of the interpreter that others are compared with. */
 static const void *tuple_type, *none;
 static const void *const *stop_iteration;
 
-/* Once; several threads may do it at the same time and come to the same result. */
-static bool known(void)
+/* Threads may look up at the same time, with the same result. */
+static bool has_layout(void)
 {
     static _Atomic bool looked;
     if (!atomic_load_explicit(&looked, memory_order_acquire)) {
@@ -48,8 +48,8 @@ static const void *at(const void *object, int offset)
     return value;
 }
 
-/* The n-th local variable; NULL: it is not set. From 3.14 on the lowest bits say how it is held,
- * and 3 that it is a number. */
+/* The n-th local variable; NULL: unset. From 3.14 on the lowest bits are a tag; 3 means a
+ * number. */
 static const void *local_of(const void *frame, int n)
 {
     uintptr_t value =
@@ -63,10 +63,10 @@ static bool ends_in(const char *text, uint32_t len, const char *ending)
     return len >= wanted && memcmp(text + len - wanted, ending, wanted) == 0;
 }
 
-/* True: between this and pyend_read_done() the frames stay. */
+/* True: frames stay until pyend_read_done(). */
 static bool read_begins(void)
 {
-    return known() && pyend_read();
+    return has_layout() && pyend_read();
 }
 
 /* The calling thread's innermost frame of this function, or NULL. */
@@ -117,7 +117,7 @@ const void *python_first_local(const char *function, const char *file)
     return found;
 }
 
-static enum python_exit left(const char *file)
+static enum python_exit read_exit(const char *file)
 {
     const void *frame = find_frame("__exit__", file);
     const void *type = frame ? local_of(frame, 1) : NULL; /* behind self */
@@ -130,7 +130,7 @@ enum python_exit python_left(const char *file)
 {
     if (!read_begins())
         return PYTHON_LEFT;
-    enum python_exit how = left(file);
+    enum python_exit how = read_exit(file);
     pyend_read_done();
     return how;
 }
@@ -144,7 +144,7 @@ static int run_now(void *code)
     return 0;
 }
 
-/* Py_AddPendingCall and Py_IsInitialized, once they were looked for and found; any thread. */
+/* Py_AddPendingCall and Py_IsInitialized, once found; any thread. */
 static int (*_Atomic add_pending)(int (*)(void *), void *);
 static int (*_Atomic is_initialized)(void);
 
@@ -162,8 +162,7 @@ bool python_find(void)
     return atomic_load_explicit(&add_pending, memory_order_relaxed) != NULL;
 }
 
-/* Before it has begun, and once it has ended, the interpreter has no list that a call could be put
- * into. */
+/* Before its start and after its end, the interpreter has no list of pending calls. */
 bool python_call_later(int (*call)(void *), void *arg)
 {
     int (*add)(int (*)(void *), void *) = atomic_load_explicit(&add_pending, memory_order_acquire);
@@ -182,8 +181,8 @@ const void *python_type_of(const void *object)
                                      : *(const void *const *)((const char *)object + TYPE_OF);
 }
 
-/* The lower half of the count of references is all of it, or is never 0 (immortal objects, 3.12 and
- * later). */
+/* The lower half of the reference count is the whole count, or is never 0 (immortal objects, 3.12
+ * and later). */
 bool python_is_gone(const void *object, const void *type)
 {
     struct {

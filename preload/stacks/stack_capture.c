@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes the stack of a span. */
+/* Captures the stack of a span or instant. */
 #define _GNU_SOURCE
 #include "preload/stacks/stack_capture.h"
 
@@ -14,19 +14,19 @@
 #include "preload/stacks/unwind.h"
 #include "writer/writer.h"
 
-#define FRAMES        256u /* of Python that are kept, from the innermost one */
+#define FRAMES        256u /* Python frames that are kept, innermost first */
 #define NATIVE_FRAMES 96u
 #define CUT           "[outer frames left out]"
 
 static _Atomic bool python_on; /* set by the interpreter's thread, read by all */
-static _Atomic bool ready;     /* the table is there; written once */
+static _Atomic bool ready;     /* the table exists; written once */
 
 void stack_capture_start(const struct config *config)
 {
     if (!config->with_stack)
         return;
     if (!stack_table_start((uint32_t)config->max_stacks)) {
-        log_warn("no memory for CPROF_MAX_STACKS=%lld stacks: none are recorded",
+        log_warn("no memory for CPROF_MAX_STACKS=%lld stacks; stacks are not recorded",
                  (long long)config->max_stacks);
         return;
     }
@@ -43,8 +43,8 @@ void stack_capture_python(bool on)
     atomic_store(&python_on, on);
     if (on || (int)getpid() != cprof_owner_pid())
         return; /* a forked child has no other thread */
-    /* Who had seen it on goes on reading; it has said so, but not with a barrier. Where the kernel
-     * makes none, what was stored is seen by all within a microsecond, not to speak of 100. */
+    /* A thread that saw python_on finishes reading. It stored reads_python without a barrier, so
+     * the kernel makes one here. If it cannot, the store is visible within a microsecond anyway. */
     struct timespec pause = {.tv_nsec = 100000};
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0)
         nanosleep(&pause, NULL);
@@ -58,7 +58,7 @@ void stack_capture_python(bool on)
     }
 }
 
-/* Puts frames that were never seen together into the table, outermost first; 0: no room. */
+/* Adds a new sequence of frames to the table, outermost first; 0: no room. */
 static __attribute__((noinline)) uint32_t add_python(const struct pyframe *frames, unsigned n,
                                                      bool more, uint64_t print)
 {
@@ -89,30 +89,30 @@ static uint32_t read_python(const void *top)
     return node || stack_table_full() ? node : add_python(frames, n, more, print);
 }
 
-/* True while the span that the memo is of is open. */
+/* Whether the memo's span is still open. */
 static inline bool in_memo(const struct thread_log *log, const struct stack_memo *m)
 {
     return m->at < atomic_load_explicit(&log->depth, memory_order_relaxed) &&
            atomic_load_explicit(&log->spans[m->at].id, memory_order_relaxed) == m->span;
 }
 
-/* True for spans that begin and end inside one call of the interpreter: while one is open, the
- * frame that called stands still, and so do those around it. A user's range stays open while its
- * frame goes on. */
+/* Whether the span begins and ends inside one call of the interpreter: while it is open, the
+ * calling frame and its outer frames do not change. A user's range stays open while its frame goes
+ * on. */
 static bool is_one_call(const struct open_span *span)
 {
     return atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_CPU_OP;
 }
 
-/* The thread's Python stack: NONE, or an id, or FULL. span: the one that it is for, or NULL. */
+/* Returned instead of a stack's id: no stack, or no room in the table. */
 enum { NONE = 0, FULL = UINT32_MAX };
 
-static void say_not_alone(void)
+static void warn_subinterpreters(void)
 {
     static _Atomic bool said;
     if (!atomic_exchange(&said, true))
-        log_warn("this Python has subinterpreters: while they are there, stacks are without Python "
-                 "frames (3.12 and later can tell which one runs)");
+        log_warn("this Python has subinterpreters; while they exist, stacks have no Python frames "
+                 "(Python 3.12 and newer have no such limit)");
 }
 
 static uint32_t python_stack(struct thread_log *log, const struct open_span *span)
@@ -121,7 +121,7 @@ static uint32_t python_stack(struct thread_log *log, const struct open_span *spa
     if (!top)
         return NONE;
     if (__builtin_expect(!pyframes_alone(), 0)) {
-        say_not_alone();
+        warn_subinterpreters();
         return NONE;
     }
     struct stack_memo *m = &log->stack_memo;
@@ -154,7 +154,7 @@ static uint32_t python_part(struct thread_log *log, const struct open_span *span
 /* Native frames, innermost first. */
 struct native {
     void *pcs[NATIVE_FRAMES];
-    uint32_t objects[NATIVE_FRAMES]; /* that they are of */
+    uint32_t objects[NATIVE_FRAMES]; /* objects of the addresses */
     unsigned n;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: who called, in Python and native frames. */
+/* The room's public header: Python and native stacks. */
 #ifndef PRELOAD_STACKS_STACKS_H
 #define PRELOAD_STACKS_STACKS_H
 

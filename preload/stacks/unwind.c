@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Native frames, by libunwind. */
+/* Captures native frames by libunwind. */
 #define _GNU_SOURCE
 #include "preload/stacks/unwind.h"
 
@@ -12,9 +12,9 @@
 #include "preload/link/link.h"
 #include "writer/writer.h"
 
-#define OWN_FRAMES 12u /* of cprof itself, at the most */
+#define OWN_FRAMES 12u /* most frames of cprof itself */
 
-/* Addresses of the code of one file. */
+/* Addresses of one file's code. */
 struct range {
     uintptr_t start, end;
 };
@@ -26,9 +26,10 @@ static void *const *local_space;                                        /* unw_l
 static struct range own, interpreter;
 static _Atomic bool ready;
 
-static _Atomic uint32_t flushed; /* what dso_table_look() said when the cache was; any thread */
+/* dso_table_look() at the last flush of libunwind's cache; any thread */
+static _Atomic uint32_t flushed;
 
-/* The code that the address is part of. */
+/* The code range that contains the address. */
 static struct range code_around(const void *address)
 {
     uint64_t at = (uintptr_t)address;
@@ -46,7 +47,7 @@ bool unwind_ready(void)
     return atomic_load_explicit(&ready, memory_order_acquire);
 }
 
-/* ---- what comes and goes ---- */
+/* ---- loading and unloading ---- */
 
 void unwind_refresh(void)
 {
@@ -58,7 +59,7 @@ void unwind_refresh(void)
     if (flush_cache && local_space)
         flush_cache(*local_space, 0, 0);
     atomic_store_explicit(&flushed, losses,
-                          memory_order_release); /* another thread flushes, too, until here */
+                          memory_order_release); /* until here another thread may flush, too */
 }
 
 uint32_t unwind_object(const void *pc)
@@ -114,13 +115,13 @@ void unwind_edge_before(const struct edge_change *change)
 
 unsigned unwind_frames(void **out, unsigned most, bool below_python)
 {
-    /* Else it is as it was where something is closed by now, and there may be code again that is on
-     * this stack. */
+    /* Objects may have been unloaded since the last refresh, and new code may be at their
+     * addresses. */
     if (__builtin_expect(resolve_is_closing(atomic_load(&resolve_closings)), 0))
         unwind_refresh();
-    /* it reads files of debug information, and forks wait for who is inside */
+    /* it reads debug files, where the thread could be cancelled; a fork waits for threads inside */
     int cancel = cancel_off();
-    loader_enter(); /* it looks up code that it has not met yet */
+    loader_enter(); /* it may look up new code */
     int n = backtrace(out, (int)most);
     loader_leave();
     cancel_back(cancel);

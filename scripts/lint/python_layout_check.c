@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the LAYOUT row of preload/stacks/pyframes.def for the CPython whose headers it is compiled
- * with, and from 3.13 on the TOLD row:
+ * with, and from 3.13 on the OFFSETS row:
  *
  *     cc -I$include -I$include/internal scripts/lint/python_layout_check.c && ./a.out
  */
@@ -82,7 +82,7 @@ static void print_told(void)
                            AT(unicode_object.state),
                            AT(unicode_object.length),
                            AT(unicode_object.asciiobject_size)};
-    print_row("TOLD", numbers, sizeof numbers / sizeof *numbers, "");
+    print_row("OFFSETS", numbers, sizeof numbers / sizeof *numbers, "");
 }
 #else
 static void print_told(void)

@@ -247,7 +247,7 @@ START_TEST(what_makes_no_sense_is_not_believed)
         say_13(runtime);
         put(runtime, rows[i].at, rows[i].number);
         ck_assert_msg(!pyoffsets_read(13, runtime, &told, &why), "%u", rows[i].at);
-        ck_assert_str_eq(why, "what it says of its own layout makes no sense");
+        ck_assert_str_eq(why, "the layout that it publishes is not plausible");
     }
     say_13(runtime);
     put(runtime, 16, 1);
