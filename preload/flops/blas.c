@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FLOPs of cuBLAS and BLAS calls. Application threads; no lock. */
+/* Finds real functions of matrix libraries and counts their FLOPs. Application threads; no lock. */
 #include "preload/flops/blas.h"
 
 #include <dlfcn.h>
@@ -68,7 +68,7 @@ void *blas_real(enum blas_id id, const void *caller)
     return real;
 }
 
-/* "cublasSgemm" for cublasSgemm_v2 and cublasSgemm_v2_64. */
+/* Name in traces: "cublasSgemm" for cublasSgemm_v2 and cublasSgemm_v2_64. */
 static uint32_t shown_name(enum blas_id id)
 {
     static _Atomic uint32_t names[BLAS_COUNT];
@@ -114,7 +114,7 @@ void blas_end(const struct blas_call *call, bool succeeded)
     int saved = errno;
     if (!call->log || !guard_enter())
         return;
-    if (call->span && !succeeded) /* nothing was done, so nothing is unknown either */
+    if (call->span && !succeeded) /* no work, so nothing is unknown either */
         span_set_flops(call->log, call->span, 0, 0, record_where(BLAS_FLOAT, 1, 0xff));
     span_close(call->log, call);
     guard_leave();
@@ -123,7 +123,7 @@ void blas_end(const struct blas_call *call, bool succeeded)
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-/* Bytes that so many elements take. */
+/* Bytes of `elements`. */
 static uint64_t bytes_of(uint64_t elements, enum blas_type type)
 {
     switch (type) {
@@ -150,9 +150,9 @@ static bool is_complex(enum blas_type type)
     return type == BLAS_COMPLEX_FLOAT || type == BLAS_COMPLEX_DOUBLE;
 }
 
-/* `products` multiplications and additions, `elements` read and written. False: a number that makes
- * no sense. */
-static bool add_work(struct blas_work *w, double products, double elements, enum blas_type type)
+/* Sets the type. Returns false, with BLAS_UNKNOWN, if the type is unknown or a number is
+ * implausible. */
+static bool set_type(struct blas_work *w, double products, double elements, enum blas_type type)
 {
     w->type = type;
     if (type == BLAS_UNKNOWN || !(products >= 0 && products < 1e18 && elements < 1e18)) {
@@ -173,7 +173,7 @@ void blas_gemm(struct blas_work *w, int64_t m, int64_t n, int64_t k, int64_t bat
     double elements = ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n);
     double products = (double)m * (double)n * (double)k * (double)batch;
     if (m < 0 || n < 0 || k < 0 || batch < 0 ||
-        !add_work(w, products, elements * (double)batch, type)) {
+        !set_type(w, products, elements * (double)batch, type)) {
         w->type = BLAS_UNKNOWN;
         return;
     }
@@ -183,7 +183,7 @@ void blas_gemm(struct blas_work *w, int64_t m, int64_t n, int64_t k, int64_t bat
     w->bytes += bytes_of((rows * depth + depth * columns + rows * columns) * (uint64_t)batch, type);
 }
 
-/* The i-th of an array of int or int64_t. */
+/* array[i] of an array of int or int64_t. */
 static int64_t item(const void *array, int64_t i, size_t width)
 {
     return width == sizeof(int) ? ((const int *)array)[i] : ((const int64_t *)array)[i];
@@ -202,7 +202,7 @@ void blas_groups(struct blas_work *w, const void *m, const void *n, const void *
 
 void blas_syrk(struct blas_work *w, int64_t n, int64_t k, enum blas_type type)
 {
-    if (n < 0 || k < 0 || !add_work(w, (double)n * (double)(n + 1) * (double)k, 0, type)) {
+    if (n < 0 || k < 0 || !set_type(w, (double)n * (double)(n + 1) * (double)k, 0, type)) {
         w->type = BLAS_UNKNOWN;
         return;
     }
@@ -215,7 +215,7 @@ void blas_trsm(struct blas_work *w, bool left, int64_t m, int64_t n, int64_t bat
 {
     int64_t order = left ? m : n;
     if (m < 0 || n < 0 || batch < 0 ||
-        !add_work(w, (double)m * (double)n * (double)order * (double)batch, 0, type)) {
+        !set_type(w, (double)m * (double)n * (double)order * (double)batch, 0, type)) {
         w->type = BLAS_UNKNOWN;
         return;
     }
@@ -225,7 +225,7 @@ void blas_trsm(struct blas_work *w, bool left, int64_t m, int64_t n, int64_t bat
     w->bytes += bytes_of((triangle + 2 * (uint64_t)m * (uint64_t)n) * (uint64_t)batch, type);
 }
 
-/* cublasComputeType_t: what single precision is multiplied in. */
+/* The type in which a cublasComputeType_t multiplies single precision. */
 static enum blas_type computed_in(int compute)
 {
     switch (compute) {
@@ -273,15 +273,14 @@ enum blas_type blas_dtype(int data_type, int compute)
 
 typedef int (*mode_getter)(void *handle, int *mode);
 
-/* What a library without cublasGetMathMode() is asked. */
+/* Stands in for a missing cublasGetMathMode(). */
 static int no_mode(void *handle, int *mode)
 {
     (void)handle, (void)mode;
     return 1;
 }
 
-/* cublasGetMathMode() of the library that each call came to; any thread writes, all write the same;
- * relaxed. */
+/* cublasGetMathMode() of each call's library. Any thread writes, always the same value; relaxed. */
 static _Atomic(mode_getter) math_modes[BLAS_COUNT];
 
 enum blas_type blas_single(const struct blas_call *call, void *handle)
@@ -311,17 +310,17 @@ enum blas_type blas_typed(const struct blas_call *call, void *handle, int data_t
 
 /* ---- cuBLASLt's descriptors ------------------------------------------------------------------ */
 
-/* cublasLtMatrixLayoutGetAttribute, cublasLtMatmulDescGetAttribute. */
+/* cublasLtMatrixLayoutGetAttribute or cublasLtMatmulDescGetAttribute. */
 typedef int (*getter)(const void *object, int attribute, void *value, size_t size, size_t *written);
 
-/* What a library that lacks one is asked. */
+/* Stands in for a missing getter. */
 static int no_getter(const void *object, int attribute, void *value, size_t size, size_t *written)
 {
     (void)object, (void)attribute, (void)value, (void)size, (void)written;
     return 1;
 }
 
-/* Of each version of the library; any thread writes, all write the same; relaxed. */
+/* By version of the library. Any thread writes, always the same value; relaxed. */
 static struct {
     _Atomic(getter) layout; /* relaxed */
     _Atomic(getter) desc;   /* relaxed */

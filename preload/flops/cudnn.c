@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FLOPs of cuDNN's older calls. */
+/* Counts FLOPs of cuDNN calls that are one operation. */
 #include "preload/flops/cudnn.h"
 
 #include <errno.h>
@@ -7,11 +7,10 @@
 #include "preload/core/core.h"
 
 #define DIMS      8    /* CUDNN_DIM_MAX */
-#define SEQUENCES 1024 /* of a batch of packed sequences */
+#define SEQUENCES 1024 /* most sequences of a packed batch */
 
-/* The library's calls that tell what a descriptor holds (cudnn_graph.h, cudnn_cnn.h,
- * cudnn_adv.h). */
-struct asked {
+/* The library's functions that read descriptors (cudnn_graph.h, cudnn_cnn.h, cudnn_adv.h). */
+struct getters {
     int (*tensor)(const void *, int, int *type, int *dims, int *size, int *stride);
     int (*filter)(const void *, int, int *type, int *format, int *dims, int *size);
     int (*math)(const void *, int *type);
@@ -22,33 +21,32 @@ struct asked {
                 int *lengths, void *fill);
 };
 
-/* One tensor. */
 struct sizes {
     int type; /* cudnnDataType_t */
     int dims;
     int size[DIMS];
 };
 
-/* Of the library with the real function of each call. `asked` is constant once `ready`; the thread
- * that gets `taken` fills it. */
+/* Getters of the library of each call. Constant once `ready`; the thread that sets `taken` fills
+ * them. */
 static struct {
-    struct asked asked;
+    struct getters getters;
     _Atomic bool taken; /* the first thread sets it; relaxed would do */
     _Atomic bool ready; /* that thread sets it (release), any reads (acquire) */
 } libraries[BLAS_COUNT];
 
-static struct asked library_of(const struct blas_call *call)
+static struct getters library_of(const struct blas_call *call)
 {
-    struct asked a;
+    struct getters a;
     if (atomic_load_explicit(&libraries[call->id].ready, memory_order_acquire))
-        return libraries[call->id].asked;
+        return libraries[call->id].getters;
     *(void **)&a.tensor = blas_sibling(call->real, "cudnnGetTensorNdDescriptor");
     *(void **)&a.filter = blas_sibling(call->real, "cudnnGetFilterNdDescriptor");
     *(void **)&a.math = blas_sibling(call->real, "cudnnGetConvolutionMathType");
     *(void **)&a.rnn = blas_sibling(call->real, "cudnnGetRNNDescriptor_v8");
     *(void **)&a.data = blas_sibling(call->real, "cudnnGetRNNDataDescriptor");
     if (!atomic_exchange(&libraries[call->id].taken, true)) {
-        libraries[call->id].asked = a;
+        libraries[call->id].getters = a;
         atomic_store_explicit(&libraries[call->id].ready, true, memory_order_release);
     }
     return a;
@@ -81,14 +79,14 @@ enum blas_type cudnn_type(int data_type)
 
 /* ---- convolutions ---- */
 
-static bool tensor_of(const struct asked *a, const void *desc, struct sizes *s)
+static bool tensor_of(const struct getters *a, const void *desc, struct sizes *s)
 {
     int stride[DIMS];
     return a->tensor && desc && a->tensor(desc, DIMS, &s->type, &s->dims, s->size, stride) == 0 &&
            s->dims > 0 && s->dims <= DIMS;
 }
 
-static bool filter_of(const struct asked *a, const void *desc, struct sizes *s)
+static bool filter_of(const struct getters *a, const void *desc, struct sizes *s)
 {
     int format;
     return a->filter && desc && a->filter(desc, DIMS, &s->type, &format, &s->dims, s->size) == 0 &&
@@ -103,11 +101,11 @@ static int64_t volume(const struct sizes *s)
         product *= s->size[i];
         n = product >= 0 && product < 1e18 ? n * s->size[i] : -1;
     }
-    return product < 1e18 ? n : -1; /* which counts nothing */
+    return product < 1e18 ? n : -1; /* -1 makes the work unknown */
 }
 
-static void convolve(struct blas_work *w, const struct asked *a, const void *x, const void *filter,
-                     const void *y, const void *moved, const void *conv)
+static void convolve(struct blas_work *w, const struct getters *a, const void *x,
+                     const void *filter, const void *y, const void *moved, const void *conv)
 {
     struct sizes xs, ys, fs, ms;
     int math = CUDNN_FMA_MATH;
@@ -130,8 +128,8 @@ void cudnn_convolution(struct blas_work *w, const struct blas_call *call, const 
 {
     int saved = errno;
     bool entered = guard_enter();
-    struct asked asked = library_of(call);
-    convolve(w, &asked, x, filter, y, moved, conv);
+    struct getters getters = library_of(call);
+    convolve(w, &getters, x, filter, y, moved, conv);
     if (entered)
         guard_leave();
     errno = saved;
@@ -154,8 +152,8 @@ uint64_t cudnn_weights(const struct cudnn_rnn *rnn)
     return weights * directions;
 }
 
-/* Time steps of all samples; -1: not known. */
-static int64_t steps_of(const struct asked *a, const void *data)
+/* Time steps of all samples; -1: unknown. */
+static int64_t steps_of(const struct getters *a, const void *data)
 {
     int type, layout, longest, batch, width, lengths[SEQUENCES];
     uint64_t fill; /* one element of the type */
@@ -170,7 +168,7 @@ static int64_t steps_of(const struct asked *a, const void *data)
     return steps;
 }
 
-static void recur(struct blas_work *w, const struct asked *a, const void *desc, const void *x)
+static void recur(struct blas_work *w, const struct getters *a, const void *desc, const void *x)
 {
     struct cudnn_rnn rnn;
     int algo, bias, type, precision, math;
@@ -196,8 +194,8 @@ void cudnn_recurrent(struct blas_work *w, const struct blas_call *call, const vo
 {
     int saved = errno;
     bool entered = guard_enter();
-    struct asked asked = library_of(call);
-    recur(w, &asked, rnn, x);
+    struct getters getters = library_of(call);
+    recur(w, &getters, rnn, x);
     if (entered)
         guard_leave();
     errno = saved;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FLOPs of cuDNN's execution plans. */
+/* Counts FLOPs of cuDNN's execution plans. */
 #include "preload/flops/cudnn_plan.h"
 
 #include <errno.h>
@@ -8,21 +8,22 @@
 #include "preload/flops/cudnn.h"
 
 #define ROOM   16384u /* a power of two */
-#define PROBES 64u    /* places from the hash on where a descriptor may stand */
+#define PROBES 64u    /* places that are searched */
 #define DIMS   8      /* CUDNN_DIM_MAX */
 #define NOTES  32     /* numerical notes of an engine; cuDNN 9 has ten kinds */
 #define NEWEST                                                                                     \
-    CUDNN_BACKEND_OPERATION_ROPE_BWD_DESCRIPTOR /* of which it is known whether it multiplies */
+    CUDNN_BACKEND_OPERATION_ROPE_BWD_DESCRIPTOR /* newest operation that is_operation() knows */
 
-/* What an operation multiplies with what. Attention: queries with keys, and that with values. */
+/* Operands of an operation. Attention multiplies queries (LEFT) by keys (RIGHT), and the result by
+ * VALUES. */
 enum operand { LEFT, RIGHT, RESULT, VALUES, OPERANDS };
 
 struct tensor {
     int64_t size[DIMS];
     int dims;
-    int type;     /* cudnnDataType_t, -1 = not set */
-    bool virtual; /* it never is in memory */
-    bool ragged;  /* its sizes are only the largest ones */
+    int type;     /* cudnnDataType_t; -1: not set */
+    bool virtual; /* it is never in memory */
+    bool ragged;  /* its sizes are upper limits */
 };
 
 struct descriptor {
@@ -30,17 +31,17 @@ struct descriptor {
     union {
         struct tensor tensor;
         struct {
-            const void *operands[OPERANDS]; /* of an operation that is being filled */
-            const void *config;             /* what a plan is made from */
-            bool overridden;                /* its sizes are set when it runs */
-            struct blas_work work; /* of one execution; type BLAS_UNKNOWN until it is known */
+            const void *operands[OPERANDS]; /* operands of an operation that is being filled */
+            const void *config;             /* what the descriptor is made from */
+            bool overridden;                /* its sizes are set per execution */
+            struct blas_work work;          /* of one execution; BLAS_UNKNOWN until known */
         };
     };
 };
 
-/* Apart from the keys, so that a search stays in few cache lines. */
-static _Atomic(const void *) keys[ROOM]; /* NULL: free; any thread takes and gives back */
-static struct descriptor table[ROOM];    /* of the thread that fills or uses the descriptor */
+/* Keys are apart from the descriptors, so that a search touches few cache lines. */
+static _Atomic(const void *) keys[ROOM]; /* NULL: free; any thread takes and frees */
+static struct descriptor table[ROOM];    /* used by the thread that fills or uses the descriptor */
 
 static uint32_t hash(const void *key)
 {
@@ -55,7 +56,7 @@ static struct descriptor *find_descriptor(const void *key)
     return NULL;
 }
 
-/* An operation that can be counted. */
+/* An operation with a formula. */
 static bool is_product(int type)
 {
     return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
@@ -70,20 +71,20 @@ static bool is_attention(int type)
            type == CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
 }
 
-/* One that is kept: the others multiply nothing. */
+/* Whether the operation is tracked: others multiply nothing. */
 static bool is_operation(int type)
 {
     switch (type) {
     case CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR:
-        return true; /* by lengths that only the device knows */
+        return true; /* their lengths are on the device, so they are unknown */
     default:
         return is_product(type) || is_attention(type) || type > NEWEST;
     }
 }
 
-/* One that has the count of what it is made from. */
-static bool is_made_from(int type)
+/* A descriptor that inherits the count of what it is made from. */
+static bool inherits_count(int type)
 {
     return type >= CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
            type <= CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
@@ -91,7 +92,7 @@ static bool is_made_from(int type)
 
 static bool has_count(int type)
 {
-    return is_made_from(type) || is_operation(type) ||
+    return inherits_count(type) || is_operation(type) ||
            type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR;
 }
 
@@ -107,8 +108,8 @@ static void begin_descriptor(struct descriptor *d, int type)
 void cudnn_plan_made(const void *descriptor, int type)
 {
     if (!descriptor || (!has_count(type) && type != CUDNN_BACKEND_TENSOR_DESCRIPTOR))
-        return;                  /* the others come and go with each execution */
-    cudnn_plan_gone(descriptor); /* one of this address that went unseen */
+        return;                  /* others are made for each execution */
+    cudnn_plan_gone(descriptor); /* an earlier one at this address, whose end was not seen */
     for (uint32_t i = 0, at = hash(descriptor); i < PROBES; i++, at++) {
         const void *there = NULL;
         if (!atomic_load_explicit(&keys[at % ROOM], memory_order_relaxed) &&
@@ -126,7 +127,7 @@ void cudnn_plan_gone(const void *descriptor)
         atomic_store_explicit(&keys[d - table], NULL, memory_order_release);
 }
 
-/* ---- what is set ---- */
+/* ---- attributes ---- */
 
 static void set_tensor(struct tensor *t, int name, int64_t n, const void *values)
 {
@@ -149,8 +150,8 @@ static void set_tensor(struct tensor *t, int name, int64_t n, const void *values
     }
 }
 
-/* The operand that an attribute of an operation is; OPERANDS: none. RIGHT is the filter, RESULT the
- * output or its gradient. */
+/* The operand that an attribute sets; OPERANDS: none. RIGHT is the filter, RESULT the output or its
+ * gradient. */
 static enum operand operand_of(int name)
 {
     switch (name) {
@@ -188,9 +189,9 @@ static bool within(int name, int first, int last)
     return name >= first && name <= last;
 }
 
-/* Whether an attribute leaves the sizes of an attention as its tensors have them: scale, dropout,
- * sink, masks as graphs of their own and the softmax' results do. Lengths of sequences, page tables
- * and masks of blocks do not, nor what a version to come may have. */
+/* Whether an attention still has its tensors' sizes with this attribute. True for scale, dropout,
+ * sink, masks as graphs of their own and results of the softmax. False for sequence lengths, page
+ * tables, block masks and unknown attributes. */
 static bool keeps_sizes(int name)
 {
     return within(name, CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC,
@@ -217,7 +218,7 @@ static void set_operation(struct descriptor *d, int name, const void *const *val
                                 CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC);
 }
 
-/* Adds what an operation of a graph does. Those that are not kept multiply nothing. */
+/* Adds the work of an operation of a graph. Untracked operations multiply nothing. */
 static void add_operation(struct blas_work *sum, const void *operation)
 {
     const struct descriptor *d = find_descriptor(operation);
@@ -227,7 +228,7 @@ static void add_operation(struct blas_work *sum, const void *operation)
         sum->type = BLAS_UNKNOWN;
         return;
     }
-    /* several kinds in one graph: that of the larger part */
+    /* of several types, that of the largest part counts */
     if (sum->type == BLAS_NONE || d->work.flops > sum->flops)
         sum->type = d->work.type;
     sum->flops += d->work.flops;
@@ -248,10 +249,10 @@ static void set_graph(struct descriptor *d, int name, int64_t n, const void *val
         add_operation(&d->work, ((const void *const *)values)[i]);
 }
 
-/* `to` is made from `from`, or was filled with what belongs to it. */
-static void hand_on(struct descriptor *to, const struct descriptor *from)
+/* Passes the count on: `to` is made from `from`, or was filled with a part of it. */
+static void pass_count(struct descriptor *to, const struct descriptor *from)
 {
-    if (!to || !from || !is_made_from(to->type) || is_operation(from->type) ||
+    if (!to || !from || !inherits_count(to->type) || is_operation(from->type) ||
         !has_count(from->type))
         return;
     to->work = from->work;
@@ -274,7 +275,7 @@ void cudnn_plan_set(const void *descriptor, int name, int64_t n, const void *val
                name == CUDNN_ATTR_ENGINE_OPERATION_GRAPH || name == CUDNN_ATTR_ENGINECFG_ENGINE ||
                name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) {
         d->config = ((const void *const *)values)[0];
-        hand_on(d, find_descriptor(d->config));
+        pass_count(d, find_descriptor(d->config));
     }
 }
 
@@ -283,10 +284,10 @@ void cudnn_plan_got(const void *descriptor, int type, int64_t n, const void *val
     const struct descriptor *d =
         values && type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? find_descriptor(descriptor) : NULL;
     for (int64_t i = 0; d && i < n; i++)
-        hand_on(find_descriptor(((const void *const *)values)[i]), d);
+        pass_count(find_descriptor(((const void *const *)values)[i]), d);
 }
 
-/* ---- what an operation does ---- */
+/* ---- work of an operation ---- */
 
 static int64_t volume(const struct tensor *t)
 {
@@ -307,7 +308,7 @@ static const struct tensor *tensor_of(const struct descriptor *d, enum operand o
     return whole ? &t->tensor : NULL;
 }
 
-/* What is in memory is moved. */
+/* Adds the bytes of a tensor in memory. */
 static void move(struct blas_work *w, const struct tensor *t)
 {
     if (!t->virtual && cudnn_type(t->type) != BLAS_UNKNOWN)
@@ -320,15 +321,15 @@ static void count_product(struct descriptor *d)
     for (enum operand o = LEFT; o < VALUES; o++)
         if (!(t[o] = tensor_of(d, o)))
             return;
-    /* products for each element of the result: along the left matrix' last side, or over the
-     * weights of one output channel */
+    /* products per element of the result: the left matrix's last size, or the weights of one output
+     * channel */
     bool matmul = d->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
     int64_t channels = t[RIGHT]->size[0];
     if (!matmul && channels <= 0)
         return;
     int64_t depth = matmul ? t[LEFT]->size[t[LEFT]->dims - 1] : volume(t[RIGHT]) / channels;
     struct blas_work w = {.type = BLAS_UNKNOWN};
-    /* what is virtual may be of another type; what is in memory is what the units get */
+    /* a virtual tensor may have another type; the units get what is in memory */
     int type = t[LEFT]->virtual ? t[RIGHT]->type : t[LEFT]->type;
     blas_gemm(&w, volume(t[RESULT]), 1, depth, 1, cudnn_type(type));
     w.bytes = 0;
@@ -337,9 +338,9 @@ static void count_product(struct descriptor *d)
     d->work = w;
 }
 
-/* Scores of all queries and keys, and their product with the values; its gradients: the scores
- * again, and four products, as in flops.def. Sizes [batch, heads, sequence, head's dimension]; a
- * head of keys may serve several of queries. */
+/* Scores of all queries and keys, and their product with the values. Gradients: the scores again,
+ * and four products, as in flops.def. Sizes are [batch, heads, sequence, head dimension]; one head
+ * of keys may serve several of queries. */
 static void count_attention(struct descriptor *d)
 {
     const struct tensor *t[OPERANDS];
@@ -359,18 +360,18 @@ static void count_attention(struct descriptor *d)
     d->work = w;
 }
 
-/* ---- what a plan is done in ---- */
+/* ---- arithmetic units of a plan ---- */
 
-/* The library's calls that tell of an engine. */
-struct asked {
+/* Functions of the library that describe an engine. */
+struct engine_calls {
     int (*make)(int type, void **made);
     int (*get)(const void *, int name, int type, int64_t room, int64_t *n, void *values);
     int (*destroy)(void *);
 };
 
-/* What single precision is multiplied in by the engine of a configuration; `engine`: a descriptor
- * to be filled. */
-static uint32_t units_of(const struct asked *a, const void *config, void *engine)
+/* The type in which the configuration's engine multiplies single precision. engine: a descriptor to
+ * fill. */
+static uint32_t units_of(const struct engine_calls *a, const void *config, void *engine)
 {
     int notes[NOTES];
     int64_t n = 0;
@@ -387,14 +388,14 @@ static uint32_t units_of(const struct asked *a, const void *config, void *engine
     return tensor_core && converted ? BLAS_HALF : tensor_core ? BLAS_TF32 : BLAS_FLOAT;
 }
 
-/* Tensor cores take single precision as TF32, or as half precision where an engine says that it
- * converts its inputs to less: so PyTorch reads these notes
- * (aten/src/ATen/native/cudnn/Conv_v8.cpp), and so cuDNN 9.24 has them for devices of compute
- * capability 7.5 to 10. Descriptors are made for the answer, which the program does not see. */
+/* Sets a plan's type. Tensor cores take single precision as TF32, or as half precision if the
+ * engine notes that it converts inputs down. PyTorch reads these notes the same way
+ * (aten/src/ATen/native/cudnn/Conv_v8.cpp); cuDNN 9.24 has them for compute capability 7.5 to 10.
+ * The program does not see the descriptor made here. */
 static void ask_engine(struct descriptor *plan, void *finalize)
 {
     const struct descriptor *config = find_descriptor(plan->config);
-    struct asked a;
+    struct engine_calls a;
     void *engine = NULL;
     if (!finalize || !config || config->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
         return;

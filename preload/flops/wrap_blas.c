@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The wrappers around cuBLAS, cuBLASLt, cuDNN and BLAS, one per row and version node of blas.def.
- * They run on application threads, in place of the real function, and always forward to it. As in
- * wrap_cuda.c the slow half is a function of its own.
- */
+/* Wrappers of cuBLAS, cuBLASLt, cuDNN and BLAS, one per row and version node of blas.def. They run
+ * on application threads in place of the real function and always forward to it. As in wrap_cuda.c,
+ * the slow path is a function of its own. */
 #include "preload/flops/blas.h"
 #include "preload/flops/cudnn.h"
 #include "preload/flops/cudnn_plan.h"
@@ -28,8 +26,8 @@
 
 #define UNPACK(...) __VA_ARGS__
 
-/* The slow half is told the caller: its own return address is the program's only where the compiler
- * makes its call a jump, which it does not at -O0 and under sanitizers. */
+/* The slow path gets the caller as a parameter: its own return address is the program's only if the
+ * compiler makes the call a jump. It does not at -O0 and under sanitizers. */
 #define BLAS(node, symbol, ret, missing, params, args, count)                                      \
     static __attribute__((noinline)) ret slow_##node##_##symbol(const void *caller, UNPACK params) \
     {                                                                                              \
