@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds libcupti at run time: the loaded copy, or the copy that belongs to the loaded CUDA runtime.
- * cprof is not linked to libcupti, which could load a second copy beside the program's. */
+ * cprof is not linked to libcupti, because that could load a second copy beside the program's. */
 #ifndef CUPTI_BIND_H
 #define CUPTI_BIND_H
 

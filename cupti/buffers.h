@@ -85,8 +85,9 @@ bool buffers_returned(uint64_t ticks);
 /* True while CUPTI holds a buffer that was handed out before `ticks`. Any thread. */
 bool buffers_out(uint64_t ticks);
 
-/* Waits at most `ms` until buffers_out(ticks) is false. CUPTI's thread may complete a buffer
- * shortly after the flush returned, when another client may have registered its callbacks. */
+/* Waits at most `ms` until buffers_out(ticks) is false. CUPTI's thread may complete a flush's
+ * buffers shortly after the flush returned. Without the wait they could go to another client's
+ * callbacks, or nothing would collect them. */
 void buffers_await(uint64_t ticks, long ms);
 
 /* Counts buffers that are out as returned: another client took CUPTI over. Such a buffer is reused

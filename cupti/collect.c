@@ -14,7 +14,7 @@
 #include "cupti/translate.h"
 
 #define PAIR_NS         5000000u /* between two readings of the clocks: one in each pass, not two */
-#define NEAR            (UINT64_C(1) << 47) /* ticks, half a day or more: two stamps of one clock */
+#define NEAR            (UINT64_C(1) << 47) /* ticks, half a day or more; closer stamps: one clock */
 #define OUT_OF_ORDER    5000u               /* ticks */
 #define RECORDS_AT_ONCE 50000u     /* then the rings are drained; CUPTI's buffers can wait */
 #define DEVICE_NS       500000000u /* two flushes */
@@ -45,8 +45,8 @@ static int system_time(uint64_t *ns)
     return CUPTI_OK;
 }
 
-/* Whether CUPTI's clock is clock_ticks(): then its reading lies between two of ours, but for what
- * the processor does out of order. */
+/* Whether CUPTI's clock is clock_ticks(): then its reading lies between two of clock_ticks(),
+ * except for out-of-order execution. */
 static bool reads_ticks(void)
 {
     uint64_t stamp = 0, before = clock_ticks();

@@ -40,9 +40,9 @@
 #define RETRY_MS   20     /* after the lock was not free */
 #define NO_EDGE_MS 120000 /* without an edge for so long, the cprof thread disables the kinds */
 
-/* cuptiGetVersion() from which on … */
-#define MAY_REFUSE 27 /* 12.9: … a request may be refused with a NULL buffer */
-/* 12.6: … whole graphs are safe. The release notes of 12.4 Update 1 and 12.5 Update 1 fix crashes
+/* Least cuptiGetVersion(). */
+#define MAY_REFUSE 27 /* 12.9: a request may be refused with a NULL buffer */
+/* 12.6: whole graphs are safe. The release notes of 12.4 Update 1 and 12.5 Update 1 fix crashes
  * there, but these have the same numbers as 12.4 and 12.5. */
 #define GRAPHS_WHOLE 24
 /* The first 13.0. The notes of its Update 1 name "a potential deadlock" when kernels are disabled,
@@ -593,8 +593,8 @@ void gpu_edge(bool at_once)
     inside = false;
 }
 
-/* Whether nothing needs to change for `want`. gpu_arm() may have taken CUPTI for a step that ended
- * before this thread ran, so PHASE_READY needs a change although `wanted` does not. */
+/* Whether cprof's use of CUPTI fits `want`. `wanted` alone does not tell: gpu_arm() may have taken
+ * CUPTI for a step that ended before this thread noticed. */
 static bool is_met(enum gpu_want want)
 {
     if (want != GPU_WANT_NOTHING || wanted != GPU_WANT_NOTHING)

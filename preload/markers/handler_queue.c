@@ -300,7 +300,7 @@ static void finish(void *arg)
 
 /* ---- the module's calls ---- */
 
-/* NULL callbacks cost the cprof thread nothing. */
+/* Unwanted callbacks stay NULL and cost the cprof thread nothing. */
 static struct cprof_trace_handler handler_of(struct cprof_trace_queue *q, const char *name,
                                              unsigned kinds)
 {

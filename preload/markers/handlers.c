@@ -20,7 +20,7 @@
 
 #define HANDLERS_MOST   64u
 #define CATEGORIES_MOST 256u
-#define SIZE_MOST       4096u /* a size above this, as of a later version's struct, is invalid */
+#define SIZE_MOST       4096u /* largest size of a handler's struct, later versions included */
 
 enum state {
     HANDLER_NEW,     /* init is to be called */
