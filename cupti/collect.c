@@ -14,7 +14,7 @@
 #include "cupti/translate.h"
 
 #define PAIR_NS         5000000u /* between two readings of the clocks: one in each pass, not two */
-#define NEAR            (UINT64_C(1) << 47) /* ticks, half a day or more; closer stamps: one clock */
+#define NEAR            (UINT64_C(1) << 47) /* ticks, half a day or more; closer: one clock */
 #define OUT_OF_ORDER    5000u               /* ticks */
 #define RECORDS_AT_ONCE 50000u     /* then the rings are drained; CUPTI's buffers can wait */
 #define DEVICE_NS       500000000u /* two flushes */
