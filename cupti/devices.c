@@ -37,7 +37,6 @@ static struct {
     char json[JSON_MOST];
 } devices;
 
-/* The device, or NULL. */
 static const struct device *known_device(uint32_t id)
 {
     return id < DEVICES && devices.list[id].known ? &devices.list[id] : NULL;

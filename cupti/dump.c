@@ -39,7 +39,6 @@ void dump_record(const void *record)
     offsets[n++] = (uint32_t)((const uint8_t *)record - buffer->data);
 }
 
-/* The text that a record points to, or NULL. */
 static const char *text_of_record(const void *record)
 {
     switch (*(const uint32_t *)record) {

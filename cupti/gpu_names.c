@@ -44,7 +44,7 @@ static struct {
     struct gpu_call calls[2][CALLS]; /* runtime, driver */
     struct gpu_text copies[COPY_KINDS][MEMORY_KINDS][MEMORY_KINDS];
     struct gpu_text fills[MEMORY_KINDS];
-    uint64_t refused; /* since gpu_names_refused() */
+    uint64_t refused; /* since the last gpu_names_refused() */
 } names;
 
 /* ---- keeping --------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static void *keep_bytes(size_t size)
     return p;
 }
 
-/* The slot of a name, or the empty slot for it. */
+/* Returns the slot of a name, or an empty one for it. */
 static struct kept **slot_of(struct kept **slots, size_t n, uint32_t hash, const char *name,
                              size_t len)
 {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* CUPTI begins, or has ended, recording calls. Not thread-safe. */
+/* CUPTI begins or has ended recording calls. The caller serialises. */
 void recorded_begin(void);
 void recorded_end(void);
 

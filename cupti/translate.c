@@ -32,7 +32,6 @@ static void begin_record(struct gpu_record *out, enum gpu_kind kind, uint32_t co
     out->stream = GPU_NONE;
 }
 
-/* Whether CUPTI's two times make sense. */
 static enum translate_result check_times(uint64_t start, uint64_t end)
 {
     if (start == 0)

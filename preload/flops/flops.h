@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Work of one call of an operator. */
 struct flops_count {
     uint64_t flops, bytes; /* bytes: of tensors read and written */
     uint32_t dtype;        /* c10::ScalarType of the first operand */

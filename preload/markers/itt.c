@@ -48,7 +48,6 @@
 #define KEY_SHIFT  48u
 #define DEPTH_MOST 0xffffu
 
-/* Per-thread state. */
 static __thread struct {
     uint32_t depth; /* open tasks, recorded or not */
     /* 1 + the depth of the outermost open task that ends a step; 0: none */

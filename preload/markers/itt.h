@@ -102,7 +102,6 @@ int itt_number_at(int type, const void *data, size_t i, uint64_t *bits);
 /* Writes such a number as an item. Returns its size: ITT_ITEM_HEAD + 8 + key bytes. Any thread. */
 uint32_t itt_number_item(uint8_t *to, int item, const char *key, size_t key_len, uint64_t bits);
 
-/* An overlapped task that runs. */
 struct itt_running;
 
 /* Adds a task that begins. marks: its end ends a step. Returns NULL when too many run. Any thread;
@@ -127,7 +126,7 @@ struct itt_string *itt_string_of(const char *text, size_t len);
 
 /* What cprof keeps about a counter, besides the client's struct. */
 struct itt_cell {
-    struct itt_cell *next;       /* next in the bucket */
+    struct itt_cell *next;
     struct itt_cell *next_named; /* next in the bucket of its name, for a counter that cprof made */
     const void *a, *b;           /* key: the client's counter and NULL, or a domain and a string */
     struct itt_counter own;      /* the client's view of a counter that cprof made */

@@ -15,9 +15,8 @@
 #define COUNTERS_MOST (1u << 14)
 #define EVENTS_MOST   4096u
 
-/* A domain or a string, and its text. */
 struct name {
-    struct name *next; /* next in the bucket */
+    struct name *next;
     uint32_t hash, len;
     bool is_domain;
     union {

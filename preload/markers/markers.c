@@ -52,11 +52,11 @@ _Static_assert((int)CPROF_SKIP == ACTION_SKIP && (int)CPROF_WARMUP == ACTION_WAR
 
 /* Constant once it is in the table. */
 struct cprof_marker {
-    struct cprof_marker *next; /* next in the bucket */
+    struct cprof_marker *next;
     uint64_t bit;          /* its bit in per_thread.open; 0: none is left, so search the stack */
     uint32_t actions;      /* bits of CPROF_ACTION_BIT() */
     uint32_t gates;        /* enum gate: any of these records it */
-    uint32_t name;         /* as spans hold it */
+    uint32_t name;         /* number or length (writer/record/numbered.h) */
     uint32_t name_len;     /* bytes */
     uint32_t category_len; /* bytes of the DATA_ARGS item behind the name; 0: none */
     bool instant_on_start, instant_on_finish;

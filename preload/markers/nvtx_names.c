@@ -122,7 +122,7 @@ static struct nvtx_domain *make_domain(uint32_t number, const struct nvtx_string
 
 const struct nvtx_domain *nvtx_domain(const char *name, size_t len)
 {
-    const struct nvtx_string *kept = nvtx_string(name, len); /* one address for each name */
+    const struct nvtx_string *kept = nvtx_string(name, len); /* one address per name */
     if (!kept)
         return NULL;
     int saved = errno;

@@ -16,7 +16,7 @@
 
 /* A registered string: UTF-8 or any bytes. Constant. */
 struct nvtx_string {
-    struct nvtx_string *next; /* next in the bucket */
+    struct nvtx_string *next;
     uint32_t len;
     char text[];
 };
@@ -24,7 +24,7 @@ struct nvtx_string {
 /* A domain. Constant. */
 struct nvtx_domain {
     uint32_t number; /* from 1; 0: the default domain, which programs know as NULL */
-    uint32_t len;    /* of its name */
+    uint32_t len;    /* of the name */
     uint32_t item_len;
     const char *name;
     uint8_t item[]; /* "domain": name, as DATA_ARGS; the name may be cut */

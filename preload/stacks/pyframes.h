@@ -32,7 +32,6 @@ struct pyframe {
     int32_t instruction; /* bytes from the first instruction; negative: not begun */
 };
 
-/* Names of a frame. */
 struct pyframe_text {
     const char *file, *name; /* UTF-8, not terminated; in `room` or in the interpreter */
     uint32_t file_len, name_len;

@@ -154,7 +154,7 @@ static uint32_t python_part(struct thread_log *log, const struct open_span *span
 /* Native frames, innermost first. */
 struct native {
     void *pcs[NATIVE_FRAMES];
-    uint32_t objects[NATIVE_FRAMES]; /* objects of the addresses */
+    uint32_t objects[NATIVE_FRAMES]; /* objects that contain `pcs` */
     unsigned n;
 };
 
