@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step counter and what happens at its edges. Application threads; one lock guards the edge. */
+/* Counts steps, asks the schedule about each, and switches recording at step edges. Runs on
+ * application threads, under one lock. */
 #include "preload/steps/steps.h"
 
 #include <errno.h>
@@ -15,73 +16,75 @@
 #include "preload/steps/trigger.h"
 #include "writer/writer.h"
 
-#define EXIT_WAIT_MS 50  /* many times what an edge takes */
-#define WAITING      64u /* edges that may come while a schedule of the program's decides */
-#define JUST_NOW     8 /* part of an iteration that lies between its optimizer's step and its end */
+#define EXIT_WAIT_MS 50  /* much longer than an edge takes */
+#define WAITING      64u /* edges that can queue while the program's schedule runs */
+#define SAME_STEP    8 /* a call within 1/8 of a step after the optimizer's mark is the same step */
 
-/* What happens to the step; see enum edge_kind. */
+/* One call into this file: a mark, an epoch's end, a region's edge, a new schedule. */
 struct request {
     enum edge_kind kind;
     enum step_source source;
     uint64_t ticks;
     int64_t samples, tokens;
-    bool called;            /* EDGE_EPOCH: by the program */
+    bool called;            /* EDGE_EPOCH: cprof_epoch() was called */
     steps_chooser *chooser; /* EDGE_SCHEDULE */
     void *arg;
-    bool demand; /* EDGE_START, EDGE_STOP: of a demanded window, on the cprof thread */
+    bool demand; /* EDGE_START, EDGE_STOP: of a window on demand; on the cprof thread */
 };
 
-static _Atomic uint32_t edge_lock; /* futex_lock() */
+static _Atomic uint32_t edge_lock; /* taken with futex_lock() */
 
-/* Under edge_lock; the atomic ones are also read without it. */
-static struct held_back holder_before; /* the holder's thread once it lets go */
+/* edge_lock guards the following. Atomic ones are also read without it. */
+static struct held_back holder_before; /* signals and cancellation as the lock's holder had them */
 static struct schedule schedule;
 static const struct config *_Atomic config; /* set once; NULL while cprof sleeps */
 static _Atomic int64_t step;
 static _Atomic int action;
 static _Atomic bool keep;
-static int last_mark = -1; /* enum step_source of the last one that counted */
+static int last_mark = -1; /* enum step_source of the last mark that counted */
 static bool running, ranked;
-static bool wanted;       /* a step was to be recorded */
-static int64_t unreached; /* steps of a run that is over, in which none was */
+static bool wanted;       /* the schedule chose to record at least one step */
+static int64_t unreached; /* see steps_unreached() */
 static uint64_t started_ns, epoch_ns, step_ns;
-static uint64_t length_ns;     /* of the step that ended last */
-static struct train_time done; /* what is complete; times are made when asked for */
+static uint64_t length_ns;     /* of the last complete step */
+static struct train_time done; /* counts up to the last edge; time_at() fills in the times */
 static int64_t first_step,
-    first_batch;          /* what the schedule calls 0, in the run and in the epoch being run */
-static unsigned regions;  /* steps_region(true) without its end */
-static bool outside;      /* of every region, and there has been one */
-static bool epoch_called; /* the program says where epochs end */
-static bool epoch_seen;   /* the last end of one was seen, not told */
+    /* where the schedule's counting starts: step in the run, batch in the epoch */
+    first_batch;
+static unsigned regions;  /* open regions */
+static bool outside;      /* between regions, or before the first one of a trigger */
+static bool epoch_called; /* cprof_epoch() was called: only calls end epochs */
+static bool epoch_seen;   /* a DataLoader ended the last epoch, not a call */
 static steps_chooser *chooser;
 static void *chooser_arg;
-/* Windows that are wanted besides the schedule: of steps, and recording until it is said. */
+/* Windows on demand: those counted in steps, and whether one counted in seconds is open. */
 static struct demands demands;
 static bool timed;
-static bool demanded; /* what is recorded now was demanded */
-/* the window that is recorded began as the schedule's: what is demanded in it is added to it */
+static bool demanded; /* the current step is recorded on demand */
+/* the schedule opened the current window; steps on demand extend it */
 static bool schedules_own;
-/* a thread handles requests, perhaps without the lock: it takes those that wait, too */
+/* a thread is handling requests, perhaps without the lock; others only queue theirs */
 static bool deciding;
-static uint64_t decision;                   /* number of the one under way, or of the last one */
-static pid_t decider;                       /* thread that asks the program's schedule for it */
-static _Atomic unsigned unheard;            /* marks that it made meanwhile; itself adds */
-static struct request waiting[WAITING + 1]; /* the last one is for who decides */
+static uint64_t decision; /* number of the current or last call of the program's schedule */
+static pid_t decider;     /* thread that runs the program's schedule */
+/* marks the decider has made since; it adds them without the lock */
+static _Atomic unsigned ignored_marks;
+static struct request waiting[WAITING + 1]; /* the last place is for the decider */
 static unsigned n_waiting;
 
 static _Atomic bool called; /* cprof_step() was used */
 
-/* Of each thread: it runs a handler of the program's; it runs the program's schedule, called from
- * this frame; it has, or waits for, the lock, and a signal handler that interrupts it (of a fault,
- * as others wait) must not wait for that; and the marks it has made. */
+/* schedule_frame is the frame that called the program's schedule, NULL outside that call. has_lock
+ * is also set while the thread waits for the lock: a signal handler on this thread must not wait
+ * then. */
 static __thread bool in_handler;
-static __thread const char *asked_from;
+static __thread const char *schedule_frame;
 static __thread volatile bool has_lock;
 static __thread uint32_t marked_here;
 static __thread bool epoch_pending; /* see steps_end_epoch_next() */
 
-/* The holder cannot be cancelled, nor led away by a signal: what an edge does reads files and calls
- * CUPTI, and others would wait for ever. */
+/* Blocks cancellation and signals while held: an edge reads files and calls CUPTI. Signals of
+ * faults still come. */
 static void lock(void)
 {
     struct held_back before = hold_back();
@@ -91,8 +94,7 @@ static void lock(void)
     holder_before = before;
 }
 
-/* At exit: a handler of a fault that calls _exit may have interrupted the holder, for which there
- * is no waiting. */
+/* Gives up when a fault's signal handler that calls _exit() has interrupted the lock's holder. */
 static bool lock_for_exit(void)
 {
     if (has_lock)
@@ -117,8 +119,8 @@ static void unlock(void)
     hold_back_end(&before);
 }
 
-/* What is recorded in a step with this action. kept: step 0 that may become the trace of a program
- * without marks. */
+/* What to record in a step with this action. kept: step 0 of a program that may never mark a
+ * step. */
 static uint32_t gate_for(enum action next, bool kept)
 {
     const struct config *c = config;
@@ -148,7 +150,7 @@ static struct train_time time_at(uint64_t now_ns)
     return t;
 }
 
-/* CUPTI may come back through hooked calls. */
+/* CUPTI may call hooked functions; the guard keeps cprof's own calls out of the trace. */
 static void tell_gpu(void (*what)(bool), bool how)
 {
     bool entered = guard_enter();
@@ -157,8 +159,8 @@ static void tell_gpu(void (*what)(bool), bool how)
         guard_leave();
 }
 
-/* The edge. Sources that are to be on in the next step are switched on before its first instant,
- * so that it is whole; those that are to be off are switched off after it. */
+/* Switches sources on before the next step's first instant, so that it is whole, and off after its
+ * last one. */
 static void cross(struct step_edge *edge, const struct request *r)
 {
     static uint64_t last; /* ticks of the newest edge */
@@ -169,13 +171,14 @@ static void cross(struct step_edge *edge, const struct request *r)
     uint32_t gate = over ? 0 : gate_for(edge->begun, edge->keep);
     struct edge_change change = {
         .begins = record && !recorded,
-        .ends = !record && recorded && edge->kind != EDGE_LAST, /* at exit torch is not called */
-        .ranked = edge->begun >= ACTION_ACTIVE && !ranked && !r->demand, /* not on cprof's thread */
+        .ends = !record && recorded && edge->kind != EDGE_LAST, /* torch is not called at exit */
+        /* the cprof thread does not refresh the rank */
+        .ranked = edge->begun >= ACTION_ACTIVE && !ranked && !r->demand,
         .memory = (gate & GATE_MEMORY) && !same && (!gate_open(GATE_MEMORY) || edge->kept),
         .stacks = gate & GATE_STACKS,
     };
     if (change.ranked) {
-        identity_refresh(); /* programs set RANK themselves, before they train */
+        identity_refresh(); /* programs set RANK themselves before they train */
         ranked = true;
     }
     life_edge_before(&change);
@@ -185,7 +188,7 @@ static void cross(struct step_edge *edge, const struct request *r)
         tell_gpu(gpu_arm, !r->demand);
     writer_edge_begin();
     edge->ticks = r->ticks ? r->ticks : clock_ticks();
-    if (edge->ticks < last) /* ranges of two threads end, and the later one's mark comes first */
+    if (edge->ticks < last) /* two threads can end ranges and mark in the other order */
         edge->ticks = last;
     last = edge->ticks;
     writer_set_gate(gate);
@@ -195,8 +198,8 @@ static void cross(struct step_edge *edge, const struct request *r)
     life_edge_after(&change);
 }
 
-/* Tells who listens where training stands; nothing changes. time: from before the end of the epoch,
- * if one is over. */
+/* Tells listeners where training stands; changes nothing. time: before an epoch's end, if one is
+ * over. */
 static void note(const struct train_time *time, bool epoch_over)
 {
     enum action now = (enum action)atomic_load(&action);
@@ -213,7 +216,7 @@ static void note(const struct train_time *time, bool epoch_over)
     writer_edge(&edge);
 }
 
-/* time: from before it ended. */
+/* time: before the epoch ended. */
 static void note_epoch(const struct train_time *time)
 {
     if (writer_is_heard())
@@ -222,7 +225,7 @@ static void note_epoch(const struct train_time *time)
 
 /* ---- which action ---- */
 
-static enum action checked(int answer)
+static enum action valid_action(int answer)
 {
     if (answer >= ACTION_SKIP && answer <= ACTION_ACTIVE_AND_SAVE)
         return (enum action)answer;
@@ -230,7 +233,7 @@ static enum action checked(int answer)
     return ACTION_SKIP;
 }
 
-/* The program's schedule did not come back: nobody waits for its answer any more. */
+/* The program's schedule was left without a return; the next request goes on without its answer. */
 static void abandon(void)
 {
     deciding = false;
@@ -238,7 +241,7 @@ static void abandon(void)
     steps_say_no_answer();
 }
 
-/* Whether the thread that asks has ended in the program's schedule. Under the lock. */
+/* Whether the thread that runs the program's schedule has exited. Under the lock. */
 static bool decider_is_gone(void)
 {
     int saved = errno;
@@ -248,19 +251,19 @@ static bool decider_is_gone(void)
     return gone;
 }
 
-/* Whether what this thread marks does not count, because it runs a handler or the program's
- * schedule. A schedule that was left by longjmp or an exception has no frame any more: the stack
- * grows down, and has come back to above where it was called from. From a call that lies deeper by
- * chance that cannot be told; but no schedule marks so many steps. */
-static bool is_unheard(void)
+/* Whether this thread's marks do not count: it runs a trace handler or the program's schedule. A
+ * longjmp or an exception leaves the schedule without a return; then the stack pointer is above
+ * schedule_frame (stacks grow down). A call from deeper in the stack looks like the schedule's.
+ * Marks therefore count again after WAITING of them. */
+static bool is_ignored(void)
 {
     if (in_handler)
         return true;
-    if (!asked_from)
+    if (!schedule_frame)
         return false;
-    if ((const char *)__builtin_frame_address(0) < asked_from && ++unheard <= WAITING)
+    if ((const char *)__builtin_frame_address(0) < schedule_frame && ++ignored_marks <= WAITING)
         return true;
-    asked_from = NULL;
+    schedule_frame = NULL;
     lock();
     if (deciding && decider == (pid_t)syscall(SYS_gettid))
         abandon();
@@ -268,9 +271,9 @@ static bool is_unheard(void)
     return false;
 }
 
-/* Asks the program, without the lock: what it calls may wait for anything, and another thread may
- * mark a step meanwhile. False: this process is over, or a child, or the answer comes too late, and
- * the lock is not held. */
+/* Calls the program's schedule without the lock: it may wait for another thread that marks a step.
+ * Returns false, without the lock, when the answer is too late or the process is over or a forked
+ * child. */
 static __attribute__((noinline)) bool ask(enum action *answer)
 {
     uint64_t mine = decision;
@@ -279,15 +282,15 @@ static __attribute__((noinline)) bool ask(enum action *answer)
     steps_chooser *choose = chooser;
     void *arg = chooser_arg;
     decider = (pid_t)syscall(SYS_gettid);
-    unheard = 0;
+    ignored_marks = 0;
     unlock();
-    asked_from = __builtin_frame_address(0);
+    schedule_frame = __builtin_frame_address(0);
     int given = choose(&time, position, arg);
-    asked_from = NULL;
+    schedule_frame = NULL;
     if (atomic_load(&cprof_life) == LIFE_OVER)
         return false;
     lock();
-    *answer = checked(given);
+    *answer = valid_action(given);
     if (decision == mine)
         return true;
     unlock();
@@ -301,7 +304,7 @@ static enum action scheduled(void)
     return schedule_action(&schedule, atomic_load(&step) - (schedule.named ? 0 : first_step));
 }
 
-/* Of a step that was demanded. */
+/* The action of a step on demand. */
 static enum action demanded_action(int64_t now)
 {
     int before = atomic_load(&action);
@@ -311,7 +314,7 @@ static enum action demanded_action(int64_t now)
                                                                 : ACTION_ACTIVE_AND_SAVE;
 }
 
-/* The action of the step that is now the current one. False: as ask(). */
+/* Chooses the action of the current step. False: as ask(). */
 static bool choose_action(const struct request *r, enum action *answer)
 {
     *answer = ACTION_SKIP;
@@ -329,7 +332,7 @@ static bool choose_action(const struct request *r, enum action *answer)
     return true;
 }
 
-/* ---- what a request changes before the action is chosen; false: nothing comes of it ---- */
+/* ---- what a request changes before the action is chosen; false: there is no edge ---- */
 
 static void add_count(int64_t *count, int64_t more)
 {
@@ -337,12 +340,11 @@ static void add_count(int64_t *count, int64_t more)
         *count = INT64_MAX;
 }
 
-/* The first call comes at the end of an iteration that the optimizer has marked just now, as it was
- * not known that calls would. */
+/* The program's first cprof_step() may follow the optimizer's mark of the same step. */
 static bool is_marked_already(const struct request *r)
 {
     bool already = r->source == STEP_CALL && last_mark == STEP_OPTIMIZER &&
-                   clock_monotonic_ns() - step_ns < length_ns / JUST_NOW;
+                   clock_monotonic_ns() - step_ns < length_ns / SAME_STEP;
     last_mark = (int)r->source;
     return already;
 }
@@ -371,7 +373,7 @@ static bool end_epoch(const struct request *r)
     epoch_called = epoch_called || r->called;
     epoch_seen = !r->called;
     if (told_again)
-        return false; /* the end that was seen is the one that the program tells */
+        return false; /* DataLoader and call ended the same epoch */
     bool decides = schedule.scope == SCHEDULE_EPOCH || chooser;
     struct train_time before = time_at(clock_monotonic_ns());
     if (!decides)
@@ -401,8 +403,8 @@ static bool end_region(void)
     return true;
 }
 
-/* The time of a window is over in a step that other requests, or the schedule, want as well: it is
- * theirs from here on. */
+/* A window of seconds ends in a step that other requests or the schedule record as well: the window
+ * continues as theirs. */
 static bool is_taken_over(void)
 {
     int64_t now = atomic_load(&step);
@@ -413,7 +415,7 @@ static bool is_taken_over(void)
     return demanded || schedules_own;
 }
 
-/* A demanded window begins or ends in the middle of a step. */
+/* A window of seconds begins or ends, in the middle of a step. */
 static bool demand_edge(bool begins)
 {
     bool on = demanded && timed;
@@ -451,8 +453,8 @@ static bool prepare_edge(const struct request *r)
 
 /* ---- requests ---- */
 
-/* Whether step 0, or the first of a region, is to be held as the trace of a program that never
- * marks a step; at the end: whether it is to be that trace. */
+/* Whether to keep step 0, or a region's first step, as the trace of a program that never marks a
+ * step. EDGE_STOP: whether to save it as that trace. */
 static bool keeps(enum edge_kind kind, enum action begun)
 {
     if (kind == EDGE_STEP)
@@ -462,9 +464,8 @@ static bool keeps(enum edge_kind kind, enum action begun)
     return keep && (begun < ACTION_ACTIVE || kind == EDGE_STOP);
 }
 
-/* The end of an epoch is no edge where the program's schedule, asked again with the new epoch, says
- * the same about the step: torch's schedules know nothing of epochs, and their windows go on
- * there. */
+/* An epoch's end is no edge if the program's schedule still wants the same action. torch's
+ * schedules do not count epochs, so their windows continue. */
 static bool goes_on(const struct request *r, enum action begun)
 {
     return r->kind == EDGE_EPOCH && schedule.scope != SCHEDULE_EPOCH &&
@@ -477,25 +478,26 @@ static bool handle(const struct request *r)
     if (!running)
         return true;
     struct step_edge edge = {.kind = r->kind, .kept = keep};
-    if (r->demand && r->kind == EDGE_START) /* the markers before it are wanted as ever */
+    if (r->demand && r->kind == EDGE_START) /* keep the markers before it */
         edge.kind = EDGE_SCHEDULE;
     uint64_t now_ns = clock_monotonic_ns();
     struct train_time before = time_at(now_ns);
     if (!prepare_edge(r))
         return true;
     if (demanded && r->kind != EDGE_STEP && !r->demand) {
-        schedules_own = false; /* its end has passed */
-        return true; /* a demanded window goes on whatever the program and its schedule want */
+        schedules_own = false; /* the schedule's own window ends here */
+        return true;           /* a window on demand ignores the program's schedule */
     }
     bool ends_step = r->kind == EDGE_STEP;
-    edge.time = ends_step ? time_at(now_ns) : before; /* an epoch's last trace is of that epoch */
+    /* an epoch's last trace has that epoch's number */
+    edge.time = ends_step ? time_at(now_ns) : before;
     if (ends_step) {
         length_ns = now_ns - step_ns;
         step_ns = now_ns;
     }
     if (!choose_action(r, &edge.begun))
         return false;
-    if (!running) /* meanwhile */
+    if (!running) /* steps_finish() ran meanwhile */
         return true;
     if (goes_on(r, edge.begun)) {
         note_epoch(&before);
@@ -516,16 +518,14 @@ static bool handle(const struct request *r)
     return true;
 }
 
-/* In a child made by clone() itself nobody is there who would let go of the lock, and nobody who
- * records. */
-static bool is_elsewhere(void)
+/* True in a child of a plain clone(): nobody there releases the lock, and nothing is recorded. */
+static bool is_cloned_child(void)
 {
     int owner = cprof_owner_pid();
     return owner && owner != (int)syscall(SYS_getpid);
 }
 
-/* Handles what waits, the oldest first, until there is nothing more. With the lock, which is given
- * back. */
+/* Handles queued requests, oldest first. Called with the lock, returns without it. */
 static void serve_waiting(void)
 {
     deciding = true;
@@ -544,13 +544,13 @@ static void serve_waiting(void)
 
 static void serve(const struct request *given)
 {
-    if (atomic_load(&cprof_life) == LIFE_OVER || is_elsewhere())
-        return; /* in a forked child the lock may be held by a thread that is not there */
+    if (atomic_load(&cprof_life) == LIFE_OVER || is_cloned_child())
+        return; /* in a forked child, a thread that does not exist may hold the lock */
     if (has_lock) {
         steps_say_in_handler();
         return;
     }
-    if (!given->demand && is_unheard()) /* the cprof thread runs handlers, too */
+    if (!given->demand && is_ignored()) /* the cprof thread runs handlers and requests windows */
         return;
     if (given->kind == EDGE_STEP && given->source == STEP_CALL)
         atomic_store(&called, true);
@@ -586,7 +586,7 @@ void steps_start(const struct config *given, bool keep_unmarked)
     schedule_describe(&schedule, text, sizeof text);
     log_debug("schedule: %s", text);
     started_ns = epoch_ns = step_ns = clock_monotonic_ns();
-    /* Ranges of the program say where to record: nothing comes before the first. */
+    /* With these triggers, nothing is recorded before the first region. */
     outside = given->trigger == CONFIG_TRIGGER_NVTX || given->trigger == CONFIG_TRIGGER_CUDA;
     enum action first = outside ? ACTION_SKIP : schedule_action(&schedule, 0);
     atomic_store(&action, (int)first);
@@ -633,7 +633,7 @@ void steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samples, 
     if (epoch_pending && steps_listen_to(source))
         steps_end_epoch(false);
     if (atomic_load(&cprof_life) == LIFE_AWAKE && steps_current() > 0)
-        trigger_start(config); /* a helper of a traced process turned out to be a rank */
+        trigger_start(config); /* the process is a rank from its first mark on */
 }
 
 int64_t steps_unreached(void)
@@ -683,7 +683,7 @@ void steps_ignore_thread(void)
     in_handler = true;
 }
 
-/* As steps_demand(), but for the edge with which a timed window begins. Under the lock. */
+/* steps_demand() without opening the window of seconds. Under the lock. */
 static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
 {
     int64_t now = atomic_load(&step), next = now + 1;
@@ -691,10 +691,11 @@ static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
     if (!running || writer_is_off())
         return STEPS_REFUSED;
     int is = atomic_load(&action);
-    bool ends = steps > 0 && is == ACTION_ACTIVE_AND_SAVE; /* with this step: nothing is added */
+    /* the current window ends with this step */
+    bool ends = steps > 0 && is == ACTION_ACTIVE_AND_SAVE;
     bool records = !ends && (is >= (int)ACTION_ACTIVE || demands_cover(&demands, next));
     if (records && from <= next) {
-        if (steps > 0) /* goes on for as long as this one asks for; without room as it is */
+        if (steps > 0) /* extend the current window; if there is no room, it stays as it is */
             demands_add(&demands, timed ? now : next, steps + timed);
         return STEPS_RECORDING;
     }
@@ -706,7 +707,7 @@ static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
 
 enum steps_answer steps_demand(int64_t steps, int64_t from, int64_t *first)
 {
-    if (atomic_load(&cprof_life) != LIFE_AWAKE || is_elsewhere())
+    if (atomic_load(&cprof_life) != LIFE_AWAKE || is_cloned_child())
         return STEPS_REFUSED;
     lock();
     enum steps_answer answer = demand(steps, from, first);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What steps.c has to tell the user. The first four once in a process, without the edge's lock or
- * with it; the others at exit. */
+/* Messages of steps.c. The first four are printed once in a process, with or without the edge's
+ * lock; the others at exit. */
 #ifndef PRELOAD_STEPS_STEPS_SAY_H
 #define PRELOAD_STEPS_STEPS_SAY_H
 
@@ -8,29 +8,25 @@
 
 #include "preload/settings/settings.h"
 
-/* The program's schedule returned this. */
+/* The program's schedule returned no action. */
 void steps_say_no_action(int answer);
 
-/* The program's schedule will not return any more. */
+/* The program's schedule was left by longjmp, an exception or the end of its thread. */
 void steps_say_no_answer(void);
 
-/* What a signal's handler marks fell into the middle of an edge. */
+/* A signal handler marked a step while its thread crossed an edge. */
 void steps_say_in_handler(void);
 
-/* More than so many edges came while the program's schedule decided about one. */
+/* More than `most` edges were queued while the program's schedule ran. */
 void steps_say_too_many(unsigned most);
 
-/* The program ended, after so many steps, before the schedule recorded anything, so that there is
- * no trace: its user would look for one, and for the reason. */
+/* The program ended before the schedule recorded anything, so there is no trace. */
 void steps_say_unreached(const struct schedule *schedule, int64_t steps);
 
-/* No optimizer whose class matches CPROF_STEP=optimizer:GLOB has stepped. Says nothing where no
- * optimizer has. */
+/* No optimizer matched CPROF_STEP=optimizer:GLOB. Silent when no optimizer stepped at all. */
 void steps_say_no_optimizer(const char *glob);
 
-/* No end of an epoch was seen in so many steps, though the schedule or a name counts in epochs: who
- * waits for the traces of the others would look for them, or take all steps for those of the
- * first. */
+/* The schedule or the file name counts epochs, but none ended: all steps fall into the first. */
 void steps_say_no_epoch(const struct schedule *schedule, int64_t steps);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of cprof.h that say where the training stands and when to record. Application threads;
- * errno stays. */
+/* Calls of cprof.h for steps, epochs, regions and schedules. Application threads; errno is kept. */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
 
@@ -16,8 +15,8 @@ const char *cprof_version(void)
     return CPROF_VERSION;
 }
 
-/* cprof_awake() for the calls by which a program wants something recorded. */
-static bool records(void)
+/* cprof_awake(); tells the user when a forked child, which records nothing, asks to record. */
+static bool may_record(void)
 {
     if (cprof_awake())
         return true;
@@ -30,7 +29,7 @@ static bool records(void)
 void cprof_step_samples(int64_t samples, int64_t tokens)
 {
     int saved = errno;
-    if (records())
+    if (may_record())
         steps_mark_batch(STEP_CALL, 0, samples, tokens);
     errno = saved;
 }
@@ -48,7 +47,7 @@ void cprof_step_marker(void)
 void cprof_epoch(void)
 {
     int saved = errno;
-    if (records())
+    if (may_record())
         steps_end_epoch(true);
     errno = saved;
 }
@@ -73,7 +72,7 @@ int cprof_is_recording(void)
 static void set_region(bool begins)
 {
     int saved = errno;
-    if (begins ? records() : cprof_awake())
+    if (begins ? may_record() : cprof_awake())
         steps_region(begins);
     errno = saved;
 }
@@ -88,15 +87,15 @@ void cprof_stop(void)
     set_region(false);
 }
 
-/* The program's schedule, called in its own terms. `arg` is what cprof_set_schedule() was given,
- * kept for good: another thread may be asking the one before. */
+/* A schedule of cprof_set_schedule(). Never freed: another thread may be calling the previous
+ * one. */
 struct program_schedule {
     struct program_schedule *before;
     cprof_schedule choose;
     void *arg;
 };
 
-static struct program_schedule *_Atomic schedules; /* the last one given; any thread adds */
+static struct program_schedule *_Atomic schedules; /* the newest one; any thread adds */
 
 static int ask_program(const struct train_time *t, int64_t step, void *schedule)
 {
@@ -105,7 +104,8 @@ static int ask_program(const struct train_time *t, int64_t step, void *schedule)
     return s->choose(&time, s->arg);
 }
 
-/* The one for these two: a program may give the same again and again. NULL: no memory. */
+/* Reuses the entry of an equal schedule, since programs may set the same one often. NULL: no
+ * memory. */
 static struct program_schedule *schedule_of(cprof_schedule choose, void *arg)
 {
     struct program_schedule *s = atomic_load(&schedules);
@@ -122,7 +122,7 @@ static struct program_schedule *schedule_of(cprof_schedule choose, void *arg)
 void cprof_set_schedule(cprof_schedule choose, void *arg)
 {
     int saved = errno;
-    if (records()) {
+    if (may_record()) {
         struct program_schedule *s = choose ? schedule_of(choose, arg) : NULL;
         if (choose && !s)
             log_warn("cprof_set_schedule(): no memory; the schedule is the one before");

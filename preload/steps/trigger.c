@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows on demand: signal, file, socket, ranges, CUDA profiler calls. */
+/* Windows on demand (CPROF_TRIGGER): signal, file, socket, NVTX ranges, CUDA profiler calls. */
 #define _GNU_SOURCE
 #include "preload/steps/trigger.h"
 
@@ -21,44 +21,44 @@
 #include "preload/steps/steps.h"
 #include "preload/steps/trigger_socket.h"
 
-#define LOOK_MS    250 /* between looks for a file, a client, a handler */
+#define CHECK_MS   250 /* between checks of the file, the socket or the signal's handler */
 #define CROWDED_MS 20  /* the same while strangers connect */
-#define USUAL_MS   5000
+#define DEFAULT_MS 5000
 #define MOST_MS    86400000
 #define FILE_MOST  256
 #define BLANKS     " \t\r\n"
 
-/* Written once by trigger_start(). */
+/* Written once, by trigger_start(). */
 static _Atomic bool started, on;
 static const struct config *config;
 static char file_path[PATH_MAX];
 static int signal_number;
-/* The program's handler; the cprof thread changes it while ours is not there. */
+/* The program's own handler. The cprof thread changes it only while ours is not installed. */
 static struct sigaction before;
-static atomic_bool displaced; /* it has put another one there since; cprof thread, and at exit */
+static atomic_bool displaced; /* the program has replaced our handler; cprof thread, read at exit */
 
 _Atomic bool trigger_by_cuda;
-static _Atomic bool signalled; /* the handler sets, the cprof thread takes */
+static _Atomic bool signalled; /* set by the handler, cleared by the cprof thread */
 static _Atomic bool ever_signalled;
-static _Atomic bool region_seen; /* any thread sets */
-static _Atomic bool in_capture;  /* between cudaProfilerStart and Stop */
+static _Atomic bool region_seen; /* set by any thread */
+static _Atomic bool in_capture;  /* between cudaProfilerStart and cudaProfilerStop */
 
 /* The cprof thread's own. */
-static uint64_t looked_ns;
-static uint64_t end_ns;     /* of the timed window; 0: none is open */
-static uint64_t ended_mark; /* writer_mark() when it ended */
-static bool ended;          /* it has, and no trace has come since */
-/* The windows that a signal or a file asked for last, of steps and of seconds, until their trace is
- * whole. Once the cprof thread has ended the exiting thread's. */
+static uint64_t checked_ns;
+static uint64_t end_ns;     /* when the window of seconds ends; 0: none is open */
+static uint64_t ended_mark; /* writer_mark() when that window ended */
+static bool ended;          /* it has ended, and no trace has come since */
+/* The last windows that a signal or a file requested, in steps and in seconds, until their trace is
+ * whole. cprof thread; the exiting thread once that has ended. */
 static struct asked_window {
     char who[96];
-    int64_t step; /* traces with this step or later ones are its */
+    int64_t step; /* a trace with this or a later step serves */
     bool waits;
 } asked_for[2];
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Seconds with up to three decimals as milliseconds. */
+/* Reads seconds with up to three decimals as milliseconds. */
 static bool parse_seconds(char *text, int64_t *ms)
 {
     int64_t whole = 0, part = 0;
@@ -78,7 +78,7 @@ static bool parse_seconds(char *text, int64_t *ms)
     return *ms > 0;
 }
 
-/* Each word once. */
+/* Refuses a repeated word. */
 static bool parse_word(char *word, struct trigger_request *r)
 {
     if (strncmp(word, "steps=", 6) == 0 && r->steps == 0)
@@ -119,16 +119,16 @@ int trigger_signal_number(const char *name)
     return 0;
 }
 
-static struct trigger_request usual(struct trigger_request asked)
+static struct trigger_request with_defaults(struct trigger_request asked)
 {
     if (asked.steps == 0 && asked.ms == 0) {
         asked.steps = asked.from > 0 || steps_current() > 0 ? config->active : 0;
-        asked.ms = asked.steps ? 0 : USUAL_MS;
+        asked.ms = asked.steps ? 0 : DEFAULT_MS;
     }
     return asked;
 }
 
-/* Of two windows of steps the later one. */
+/* Keeps the later one of two windows of steps. */
 static void remember_asked(const char *who, int64_t step, bool timed)
 {
     struct asked_window *a = &asked_for[timed];
@@ -148,14 +148,14 @@ static void say_nothing_recorded(struct asked_window *a)
 bool trigger_window(const struct trigger_request *request, char *answer, size_t size, int64_t *step,
                     bool *timed)
 {
-    struct trigger_request r = usual(*request);
+    struct trigger_request r = with_defaults(*request);
     *timed = r.steps == 0;
     switch (steps_demand(r.steps, r.from, step)) {
     case STEPS_REFUSED:
         snprintf(answer, size, "recording is off");
         return false;
     case STEPS_TOO_MANY:
-        snprintf(answer, size, "%u windows wait for their steps already", DEMANDS_MOST);
+        snprintf(answer, size, "%u windows are waiting for their steps already", DEMANDS_MOST);
         return false;
     case STEPS_RECORDING:
         *timed = *timed && end_ns != 0;
@@ -175,7 +175,7 @@ bool trigger_window(const struct trigger_request *request, char *answer, size_t 
     return true;
 }
 
-/* For a request that nobody waits for. */
+/* For requests without a client to answer. */
 static void open_and_say(const struct trigger_request *request, const char *who)
 {
     char answer[160];
@@ -195,7 +195,7 @@ static void end_timed(uint64_t now)
         return;
     end_ns = 0;
     steps_demand_end();
-    ended = steps_action() < ACTION_ACTIVE; /* else what goes on leaves a trace */
+    ended = steps_action() < ACTION_ACTIVE; /* otherwise the open window leaves a trace */
     ended_mark = writer_mark();
 }
 
@@ -206,7 +206,7 @@ bool trigger_left_nothing(void)
 
 /* ---- signal ---------------------------------------------------------------------------------- */
 
-/* Async-signal-safe: a store, a futex call, the program's handler. */
+/* Async-signal-safe: stores, a futex call and the program's handler. */
 static void handler(int number, siginfo_t *info, void *context)
 {
     atomic_store(&signalled, true);
@@ -229,8 +229,8 @@ static bool is_own_action(const struct sigaction *action)
     return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handler;
 }
 
-/* Puts our handler over `before`: with its mask, its stack; calls are restarted as the program
- * wanted. there: what stood there. */
+/* Installs our handler over `before`, with its mask, stack and restart flag. there: the handler it
+ * replaced. */
 static bool take_signal(struct sigaction *there)
 {
     struct sigaction ours = before;
@@ -240,20 +240,20 @@ static bool take_signal(struct sigaction *there)
     return sigaction(signal_number, &ours, there) == 0;
 }
 
-/* A program that puts back all handlers as its Python knew them (Lightning does, at the end of each
- * fit()) puts the default in the place of ours, and would end at the next signal. */
+/* Lightning restores Python's view of all handlers after each fit(), which is the default in our
+ * place. The next signal would end the program, so our handler is installed again. */
 static void keep_signal(void)
 {
     struct sigaction now;
     if (sigaction(signal_number, NULL, &now) != 0)
         return;
-    /* for good: at exit an interpreter puts the default back, and we ours */
+    /* never cleared: at exit, an interpreter restores the default and we would install ours */
     if (!is_default(&now) && !is_own_action(&now))
         atomic_store(&displaced, true);
     if (!is_default(&now))
         return;
     before = now;
-    /* the program has put its own there just now: that has the place */
+    /* the program installed its own meanwhile: it keeps its place */
     if (take_signal(&now) && !is_default(&now))
         sigaction(signal_number, &now, NULL);
 }
@@ -270,15 +270,15 @@ static bool start_signal(const char *name)
     if (sigaction(signal_number, NULL, &before) != 0)
         return false;
     if (!(before.sa_flags & SA_SIGINFO) && before.sa_handler == SIG_IGN) {
-        log_warn("CPROF_TRIGGER=signal:%s: this process ignores the signal (nohup?), and so do "
-                 "programs that it starts only as long as it does; the trigger is off",
+        log_warn("CPROF_TRIGGER=signal:%s: this process ignores the signal (nohup?), and its "
+                 "children inherit that; the trigger is off",
                  name);
         return false;
     }
     return take_signal(NULL);
 }
 
-static void look_for_signal(void)
+static void check_signal(void)
 {
     static const struct trigger_request nothing;
     char who[32];
@@ -294,15 +294,15 @@ static bool start_file(const char *path)
 {
     if (identity_expand(path, file_path, sizeof file_path))
         return true;
-    log_warn("CPROF_TRIGGER=file:%s: takes {run_name} {rank} {local_rank} {world_size} "
-             "{local_world_size} {node_rank} "
-             "and is at most %d bytes long; the trigger is off",
+    log_warn("CPROF_TRIGGER=file:%s: may hold {run_name} {rank} {local_rank} {world_size} "
+             "{local_world_size} {node_rank} and at most %d bytes; the trigger is off",
              path, PATH_MAX - 1);
     return false;
 }
 
-/* Reads and removes it. False: it is none of ours, or cannot be removed and would start a window
- * for ever. With a second name it may be a file of this user that another one has linked here. */
+/* Reads and removes the trigger file. Returns false if it is not trusted or cannot be removed,
+ * since it would then trigger for ever. With a second link, another user may have linked a file of
+ * this user here. */
 static bool take_file(int fd, const struct stat *st, char *text, size_t size)
 {
     struct stat now;
@@ -323,8 +323,8 @@ static bool take_file(int fd, const struct stat *st, char *text, size_t size)
     return true;
 }
 
-/* Into text[FILE_MOST]. ENOENT: nothing is to be done; else the trigger is off. */
-static int look_for_text(char *text)
+/* Reads into text[FILE_MOST]. ENOENT: no trigger file; any other error turns the trigger off. */
+static int read_request_file(char *text)
 {
     struct stat st;
     int fd = open_foreign(file_path, O_NOFOLLOW, UINT64_MAX, &st), error = errno;
@@ -340,18 +340,19 @@ static int look_for_text(char *text)
     return taken ? 0 : EINVAL;
 }
 
-static void look_for_file(void)
+static void check_file(void)
 {
     struct trigger_request request;
     char text[FILE_MOST];
-    int error = look_for_text(text);
+    int error = read_request_file(text);
     if (error) {
         if (error != ENOENT)
             atomic_store(&on, false);
     } else if (trigger_parse(text, &request))
         open_and_say(&request, file_path);
     else
-        log_warn("%s: must be empty or hold steps=N, from=K or seconds=S; no window", file_path);
+        log_warn("%s: must be empty or hold steps=N, from=K or seconds=S; no window was opened",
+                 file_path);
 }
 
 /* ---- ranges of the program ------------------------------------------------------------------- */
@@ -383,19 +384,18 @@ void trigger_finish(void)
     if (!atomic_load(&started) || atomic_load(&region_seen))
         return;
     if (config->trigger == CONFIG_TRIGGER_NVTX)
-        log_info("CPROF_TRIGGER=nvtx:%s: there was no such range; nothing was recorded",
+        log_info("CPROF_TRIGGER=nvtx:%s: no NVTX range matched; nothing was recorded",
                  config_trigger_name());
-    /* a handler that calls ours in turn takes nothing away: then a signal has come here */
+    /* a program's handler that calls ours in turn is fine; then a signal has come here */
     if (config->trigger == CONFIG_TRIGGER_SIGNAL && atomic_load(&displaced) &&
         !atomic_load(&ever_signalled))
-        log_warn("CPROF_TRIGGER=signal:%s: the program handles or ignores this signal itself, so "
-                 "that none came here; take another one, a "
-                 "file or a socket",
+        log_warn("CPROF_TRIGGER=signal:%s: the program replaced cprof's handler, and no signal "
+                 "reached cprof; use another signal, a file or a socket",
                  config_trigger_name());
     if (config->trigger == CONFIG_TRIGGER_CUDA)
-        log_info(
-            "CPROF_TRIGGER=cuda: cudaProfilerStart was not called where it can be seen; nothing "
-            "was recorded");
+        log_info("CPROF_TRIGGER=cuda: cprof saw no call of cudaProfilerStart or cuProfilerStart; "
+                 "nothing "
+                 "was recorded");
 }
 
 void trigger_over(void)
@@ -424,7 +424,7 @@ void trigger_start(const struct config *given)
     if (!trigger_try(given) || !writer_run())
         return;
     atomic_store(&on, true);
-    writer_wake(); /* it may have gone to sleep for good */
+    writer_wake(); /* the cprof thread may sleep without a timeout */
 }
 
 int trigger_poll(bool stopping)
@@ -442,15 +442,15 @@ int trigger_poll(bool stopping)
     if (trigger_left_nothing())
         say_nothing_recorded(&asked_for[true]);
     if (config->trigger == CONFIG_TRIGGER_SIGNAL)
-        look_for_signal();
+        check_signal();
     bool crowded = config->trigger == CONFIG_TRIGGER_SOCKET && trigger_socket_crowded();
-    int pause = crowded ? CROWDED_MS : LOOK_MS;
-    if (now - looked_ns >= (uint64_t)pause * 1000000u) {
-        looked_ns = now;
+    int pause = crowded ? CROWDED_MS : CHECK_MS;
+    if (now - checked_ns >= (uint64_t)pause * 1000000u) {
+        checked_ns = now;
         if (config->trigger == CONFIG_TRIGGER_SIGNAL)
             keep_signal();
         else if (config->trigger == CONFIG_TRIGGER_FILE)
-            look_for_file();
+            check_file();
         else if (!trigger_socket_poll())
             atomic_store(&on, false);
     }
@@ -470,8 +470,7 @@ void trigger_trace(const struct saved_trace *trace)
     ended = false;
 }
 
-/* The signal does again what it did before: by default it ends the child, as its parent may
- * want. */
+/* Restores the program's signal action; by default, the signal then ends the child. */
 static void give_back_signal(void)
 {
     struct sigaction now;

@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPROF_TRIGGER: windows that begin when somebody asks for one in the running job, before, between
- * or after those of the schedule.
+ * CPROF_TRIGGER: windows on demand, besides those of the schedule.
  *
- *   signal:USR2   A signal begins a window. The only handler that cprof ever installs; it sets a
- *                 flag, wakes the cprof thread and calls the handler that was there before. USR1,
- *                 USR2, HUP or RTMIN+N.
- *   file:PATH     A file begins a window when it appears; it is removed. Its text may be a request.
- *                 The cprof thread looks four times a second. PATH takes the six run variables:
- *                 each rank needs a file of its own. Only a regular file of this user counts.
- *   socket        Requests over a Unix socket; protocol below.
- *   nvtx:GLOB     Each NVTX range whose name or domain/name matches is a region, as cprof_start()
- *                 and cprof_stop() make one.
- *   cuda          So is what lies between cudaProfilerStart and cudaProfilerStop (cuProfilerStart,
+ *   signal:USR2   A signal opens a window. Takes USR1, USR2, HUP and RTMIN+N. The handler sets a
+ *                 flag, wakes the cprof thread and calls the previous handler.
+ *   file:PATH     A file opens a window when it appears; cprof removes it. It may hold a request.
+ *                 The cprof thread checks four times a second. PATH takes the six run variables,
+ *                 since each rank needs its own file. It must be a regular file of this user.
+ *   socket        A client sends requests over a Unix socket; see below.
+ *   nvtx:GLOB     Each NVTX range whose name or domain/name matches is a region, as between
+ *                 cprof_start() and cprof_stop().
+ *   cuda          A region lasts from cudaProfilerStart to cudaProfilerStop (or cuProfilerStart,
  *                 cuProfilerStop).
  *
- * A request is "steps=N" (N whole steps, beginning with the next), "from=K" (beginning with step K,
- * or with the next where that has begun: ranks that are told the same K record the same steps),
- * both, or "seconds=S" (from now on). Without a number of steps: as many as CPROF_ACTIVE says, or,
- * without any of them, 5 seconds as long as no step has been marked.
+ * Requests:
+ *   steps=N       N whole steps, from the next one on.
+ *   from=K        From step K on, or from the next one if K has begun. Ranks that get the same K
+ *                 record the same steps. May be combined with steps=N.
+ *   seconds=S     From now on.
+ * The default is CPROF_ACTIVE steps. It is 5 seconds if no step was marked and no K is given.
  *
- * The socket is the abstract address "cprof-PIDNS-PID" (a NUL before it, none behind): PIDNS is the
- * number in the link /proc/PID/ns/pid, PID the process as it sees itself. Only the process's own
- * user and root are listened to (SO_PEERCRED); clients should look in the same way whom they talk
- * to. A client sends one line and reads lines until the end of the stream, at most some 250 ms
- * apart from what they answer:
+ * The socket is the abstract address "cprof-PIDNS-PID", with a NUL before it and none after it.
+ * PIDNS is the number in the link /proc/PID/ns/pid, PID the process id inside that namespace. Only
+ * the process's user and root may connect (SO_PEERCRED); clients should check their peer as well.
+ * A client sends one line, then reads lines until the end of the stream. Each answer takes up to
+ * 250 ms.
  *
+ *   request                         answer
  *   status                          status pid=P rank=R step=N
  *                                   action=skip|warmup|active|active_and_save traces=N
- *   window [steps=M] [from=K]       opens step=N steps=M      with step N: K, or the next
- *   window [seconds=S]              opens step=N seconds=S    now, in step N
- *                                   open step=N               a window is being recorded already:
- *                                                             its trace follows
- *                                   then, when the trace is whole: trace PATH, and done
- *   anything else                   error TEXT, also when no trace comes: recording is off, nothing
- *                                   was recorded, the program ends
+ *   window [steps=M] [from=K]       opens step=N steps=M      N is K or the next step
+ *   window [seconds=S]              opens step=N seconds=S    N is the current step
+ *   either of these                 open step=N               a window is already open
+ *                                   then, once the trace is whole: trace PATH, and done
+ *   anything else                   error TEXT; also when no trace comes (recording is off, nothing
+ *                                   was recorded, or the program ends)
  */
 #ifndef PRELOAD_STEPS_TRIGGER_H
 #define PRELOAD_STEPS_TRIGGER_H
@@ -46,70 +46,70 @@
 #include "preload/settings/settings.h"
 #include "writer/writer.h"
 
-/* What is asked for; all 0: the usual. */
+/* A requested window; all 0: the default window. */
 struct trigger_request {
     int64_t steps, from, ms;
 };
 
-/* Reads "steps=N", "from=K", both, "seconds=S" (decimals allowed) or nothing, blanks around them
- * ignored. False: it is none of these. Pure. */
+/* Parses "steps=N", "from=K", both, "seconds=S" (up to three decimals) or nothing; blanks are
+ * ignored. Returns false for anything else. Pure. */
 bool trigger_parse(const char *text, struct trigger_request *request);
 
-/* The number of the signal that CPROF_TRIGGER=signal:NAME may name ("USR2", "SIGUSR2", "RTMIN+3");
- * 0: none. Pure. */
+/* The number of a signal that CPROF_TRIGGER=signal:NAME accepts ("USR2", "SIGUSR2", "RTMIN+3"); 0:
+ * none. Pure. */
 int trigger_signal_number(const char *name);
 
-/* Makes what waits for requests ready, but for the cprof thread that looks for them. False: nothing
- * is waited for, after a line where the trigger cannot be. Once. Application thread. */
+/* Prepares the trigger, without the cprof thread that serves it. Returns false, with a message,
+ * when it is off. Once. Application thread. */
 bool trigger_try(const struct config *config);
 
-/* trigger_try(), and starts the cprof thread where it is needed. Once: at wake-up, or for a process
- * that is no rank yet with its first step mark. Application thread. */
+/* trigger_try(), and starts the cprof thread if needed. Once: at wake-up, or at the first step mark
+ * of a process that was no rank. Application thread. */
 void trigger_start(const struct config *config);
 
 /* The pattern of CPROF_TRIGGER=nvtx:GLOB, else NULL. Any thread, after config_load(). */
 const char *trigger_nvtx_pattern(void);
 
-/* Notes which calls of the program are triggers. Once, at wake-up, before trigger_start(). */
+/* Sets trigger_by_cuda. Once, at wake-up, before trigger_start(). */
 void trigger_configure(const struct config *config);
 
-/* CPROF_TRIGGER=cuda. Any thread. */
+/* True with CPROF_TRIGGER=cuda. Any thread. */
 extern _Atomic bool trigger_by_cuda;
 static inline bool trigger_is_cuda(void)
 {
     return atomic_load_explicit(&trigger_by_cuda, memory_order_relaxed);
 }
 
-/* cudaProfilerStart or Stop was called; repetitions do not count. Application thread. */
+/* The program called cudaProfilerStart or Stop; repeated calls do nothing. Application thread. */
 void trigger_cuda(bool begins);
 
-/* A range of the program that says where to record begins or ends. Application thread. */
+/* An NVTX range that matches the trigger begins or ends. Application thread. */
 void trigger_region(bool begins);
 
-/* Says so when there was no range of the program where to record. Exiting thread. */
+/* Reports a trigger that never fired. Exiting thread. */
 void trigger_finish(void);
 
-/* Says so when a window that a signal or a file asked for has left no trace. Exiting thread, once
- * all traces are written. */
+/* Reports a window of a signal or a file that left no trace. Exiting thread, once all traces are
+ * written. */
 void trigger_over(void);
 
-/* Opens the window asked for. answer: the first line of the protocol; *step: traces with this step
- * or later ones are its; *timed: it is one of seconds, see below. False: the answer is an error.
+/* Opens the requested window. answer: first line of the protocol. *step: a trace with this or a
+ * later step serves. *timed: it is a window of seconds. Returns false with an error in `answer`.
  * cprof thread. */
 bool trigger_window(const struct trigger_request *request, char *answer, size_t size, int64_t *step,
                     bool *timed);
 
-/* True when a timed window has ended since and left no trace: all that came before it is saved.
- * cprof thread. */
+/* True when the last window of seconds left no trace and everything before it is saved. cprof
+ * thread. */
 bool trigger_left_nothing(void);
 
-/* Looks for requests and ends timed windows; see writer_options.each_pass. cprof thread. */
+/* Serves requests and ends windows of seconds; see writer_options.each_pass. cprof thread. */
 int trigger_poll(bool stopping);
 
-/* A trace is whole. cprof thread. */
+/* Tells waiting clients of a whole trace. cprof thread. */
 void trigger_trace(const struct saved_trace *trace);
 
-/* A forked child listens to nobody. In the child's atfork handler. */
+/* Turns the trigger off in a forked child. In its atfork handler. */
 void trigger_in_child(void);
 
 #endif

@@ -20,12 +20,12 @@
 #include "preload/steps/trigger.h"
 
 #define CLIENTS_MOST 16
-#define BACKLOG      4096 /* strangers fill it, too; the kernel takes less (net.core.somaxconn) */
+#define BACKLOG      4096 /* strangers fill it as well; net.core.somaxconn limits it */
 #define ACCEPTS_MOST 256  /* in one pass */
 #define LINE_MOST    256
-#define PATIENCE_MS  5000 /* for a request to be sent */
+#define PATIENCE_MS  5000 /* for a client to send its request */
 
-/* A descriptor, and the inode that says whose it is. */
+/* A descriptor, and the inode by which to recognize it. */
 struct endpoint {
     int fd;
     dev_t device;
@@ -34,10 +34,10 @@ struct endpoint {
 
 struct client {
     bool used, waiting; /* waiting: for a trace */
-    bool timed;         /* that of a window of seconds */
+    bool timed;         /* waits for a window of seconds */
     struct endpoint at;
     uint64_t since_ns;
-    int64_t step; /* the trace that holds this step, or a later one, is its */
+    int64_t step; /* a trace with this or a later step serves */
     unsigned len;
     char line[LINE_MOST];
 };
@@ -45,9 +45,9 @@ struct client {
 static struct endpoint listener = {.fd = -1};
 static struct client clients[CLIENTS_MOST];
 static uint64_t n_traces;
-static bool crowded; /* a stranger came in the last pass */
+static bool crowded; /* a stranger connected in the last pass */
 
-static bool remember_client(struct endpoint *e, int fd)
+static bool set_endpoint(struct endpoint *e, int fd)
 {
     struct stat st;
     if (io_fstat(fd, &st) != 0)
@@ -56,7 +56,7 @@ static bool remember_client(struct endpoint *e, int fd)
     return true;
 }
 
-/* Where the program can reach the descriptor, it may have closed it and reused its number. */
+/* The program may have closed the descriptor and reused its number, where it can reach it. */
 static bool is_own_endpoint(const struct endpoint *e)
 {
     struct stat st;
@@ -73,8 +73,7 @@ static void close_ours(struct endpoint *e)
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-/* The number of the pid namespace, so that containers that share a network do not meet; 0:
- * unknown. */
+/* The number of the pid namespace; 0: unknown. Containers that share a network need it. */
 static unsigned long long pid_namespace(void)
 {
     char link[64] = "";
@@ -99,7 +98,7 @@ static bool open_listener(void)
     socklen_t size = make_address(&address);
     int fd = io_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && io_bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        io_listen(fd, BACKLOG) == 0 && remember_client(&listener, fd))
+        io_listen(fd, BACKLOG) == 0 && set_endpoint(&listener, fd))
         return true;
     log_warn("CPROF_TRIGGER=socket: cannot listen at @%s: %s; the trigger is off",
              address.sun_path + 1, strerror(errno));
@@ -124,7 +123,7 @@ static struct client *free_client(void)
     return NULL;
 }
 
-/* Not without end: somebody may connect faster than this. */
+/* Bounded: strangers may connect faster than this accepts. */
 static void accept_some(void)
 {
     int fd;
@@ -135,7 +134,7 @@ static void accept_some(void)
         bool allowed = is_allowed(fd);
         crowded = crowded || !allowed;
         struct client *c = allowed ? free_client() : NULL;
-        if (!c || !remember_client(&c->at, fd)) {
+        if (!c || !set_endpoint(&c->at, fd)) {
             io_close(fd);
             continue;
         }
@@ -148,32 +147,32 @@ static void accept_some(void)
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-static void part(struct client *c)
+static void disconnect(struct client *c)
 {
     close_ours(&c->at);
     c->used = c->waiting = false;
 }
 
-/* Short lines: a client that does not read them is left. */
+/* Disconnects a client whose buffer is full. */
 static void tell_client(struct client *c, const char *word, const char *text)
 {
     char line[PATH_MAX + 64];
     int n = snprintf(line, sizeof line, "%s%s%s\n", word, *text ? " " : "", text);
     if (n <= 0 || (size_t)n >= sizeof line || !is_own_endpoint(&c->at) ||
         io_send(c->at.fd, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n)
-        part(c);
+        disconnect(c);
 }
 
-/* What the client has sent beyond its request is taken first: a socket that is closed with unread
- * bytes takes the answer along. */
-static void tell_last(struct client *c, const char *word, const char *text)
+/* Reads the rest of the client's input first: closing a socket with unread bytes discards the
+ * answer. */
+static void tell_and_disconnect(struct client *c, const char *word, const char *text)
 {
     char unused[1024];
     tell_client(c, word, text);
     for (int i = 0; i < 64 && is_own_endpoint(&c->at); i++)
         if (io_recv(c->at.fd, unused, sizeof unused, MSG_DONTWAIT) <= 0)
             break;
-    part(c);
+    disconnect(c);
 }
 
 static void tell_status(struct client *c)
@@ -185,7 +184,7 @@ static void tell_status(struct client *c)
     snprintf(text, sizeof text,
              "pid=%ld rank=%" PRId64 " step=%" PRId64 " action=%s traces=%" PRIu64, (long)getpid(),
              id.rank, steps_current(), actions[steps_action()], n_traces);
-    tell_last(c, "status", text);
+    tell_and_disconnect(c, "status", text);
 }
 
 static void open_window(struct client *c, const char *text)
@@ -193,11 +192,11 @@ static void open_window(struct client *c, const char *text)
     struct trigger_request request = {0};
     char reply[160];
     if (!trigger_parse(text, &request)) {
-        tell_last(c, "error", "a window takes steps=N and from=K, or seconds=S");
+        tell_and_disconnect(c, "error", "a window takes steps=N and from=K, or seconds=S");
         return;
     }
     if (!trigger_window(&request, reply, sizeof reply, &c->step, &c->timed)) {
-        tell_last(c, "error", reply);
+        tell_and_disconnect(c, "error", reply);
         return;
     }
     c->waiting = true;
@@ -213,18 +212,19 @@ static void answer(struct client *c)
     else if (strncmp(c->line, window, n) == 0 && (c->line[n] == ' ' || !c->line[n]))
         open_window(c, c->line + n);
     else
-        tell_last(c, "error",
-                  "known requests: window [steps=N] [from=K], window seconds=S, status");
+        tell_and_disconnect(c, "error",
+                            "known requests: window [steps=N] [from=K], window seconds=S, status");
 }
 
-/* Whether it has closed both directions: one that has closed its half only reads on. */
+/* True when the client has closed both directions. One that closed only its sending half still
+ * reads. */
 static bool has_hung_up(const struct client *c)
 {
     return io_poll(c->at.fd, 0) & POLLHUP;
 }
 
-/* What the client has sent. A waiting one that has gone is parted from. */
-static void listen_to(struct client *c)
+/* Reads from a client. Disconnects a waiting one that is gone. */
+static void read_client(struct client *c)
 {
     char unused[64], *at = c->waiting ? unused : c->line + c->len;
     size_t room = c->waiting ? sizeof unused : sizeof c->line - 1 - c->len;
@@ -234,7 +234,7 @@ static void listen_to(struct client *c)
     else if (n == 0 && c->waiting && !has_hung_up(c))
         return;
     else if (n <= 0 && !(n < 0 && (errno == EAGAIN || errno == EINTR)))
-        part(c);
+        disconnect(c);
     if (!c->used || c->waiting)
         return;
     c->len += n > 0 ? (unsigned)n : 0;
@@ -245,13 +245,13 @@ static void listen_to(struct client *c)
             end[-1] = '\0';
         answer(c);
     } else if (c->len >= sizeof c->line - 1) {
-        tell_last(c, "error", "the line is too long");
+        tell_and_disconnect(c, "error", "the line is too long");
     } else if (clock_monotonic_ns() - c->since_ns > PATIENCE_MS * 1000000ull) {
-        part(c);
+        disconnect(c);
     }
 }
 
-/* ---- passes: the descriptors are not in the program's table, where that can be had ----------- */
+/* ---- passes: the descriptors live outside the program's table where possible ---- */
 
 bool trigger_socket_poll(void)
 {
@@ -265,11 +265,11 @@ bool trigger_socket_poll(void)
         if (c->used && !is_own_endpoint(&c->at))
             c->used = c->waiting = false;
         if (c->used)
-            listen_to(c);
+            read_client(c);
         if (c->waiting && writer_is_off())
-            tell_last(c, "error", "recording is off: no trace was written");
+            tell_and_disconnect(c, "error", "recording is off: no trace was written");
         else if (c->waiting && c->timed && trigger_left_nothing())
-            tell_last(c, "error", "nothing was recorded: no trace was written");
+            tell_and_disconnect(c, "error", "nothing was recorded: no trace was written");
     }
     return true;
 }
@@ -288,7 +288,7 @@ void trigger_socket_trace(const struct saved_trace *trace)
             continue;
         tell_client(c, "trace", trace->path);
         if (c->used)
-            tell_last(c, "done", "");
+            tell_and_disconnect(c, "done", "");
     }
 }
 
@@ -296,9 +296,9 @@ void trigger_socket_close(void)
 {
     for (unsigned i = 0; i < CLIENTS_MOST; i++)
         if (clients[i].waiting)
-            tell_last(&clients[i], "error", "the program ends; no trace was written");
+            tell_and_disconnect(&clients[i], "error", "the program ends; no trace was written");
         else if (clients[i].used)
-            part(&clients[i]);
+            disconnect(&clients[i]);
     close_ours(&listener);
 }
 
@@ -306,6 +306,6 @@ void trigger_socket_in_child(void)
 {
     for (unsigned i = 0; i < CLIENTS_MOST; i++)
         if (clients[i].used)
-            part(&clients[i]);
+            disconnect(&clients[i]);
     close_ours(&listener);
 }
