@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The settings. config_capture() runs in the constructor, config_load() on the thread that wakes
- * cprof up; after that everything here is read-only.
- */
+/* Parses the settings; config.h says which function runs on which thread. */
 #include "preload/settings/config.h"
 
 #include <inttypes.h>
@@ -20,8 +17,8 @@
 #include "writer/writer.h"
 
 enum {
-    CAPTURED_MAX = 96,     /* variables: three times as many as there are settings */
-    CAPTURED_BYTES = 32768 /* for all of them together */
+    CAPTURED_MAX = 96,     /* variables; three times the number of settings */
+    CAPTURED_BYTES = 32768 /* for all variables together */
 };
 
 enum type {
@@ -54,7 +51,7 @@ static const struct setting settings[] = {
 #undef X
 };
 
-/* Index of a row, by its field; the INTERNAL rows are the last. */
+/* A row's index, by its field. INTERNAL rows come last. */
 enum {
 #define X(name, type, field, fallback, min, max, allowed, state, help) AT_##field,
 #include "preload/settings/config.def"
@@ -63,30 +60,30 @@ enum {
 };
 /* clang-format on */
 
-/* Written by config_capture() in the constructor, read-only after it. */
+/* Written by config_capture() in the constructor, read-only afterwards. */
 static struct {
     bool secure;
     bool off;                          /* CPROF_ENABLED=0 */
-    unsigned count;                    /* of entries */
-    unsigned omitted;                  /* variables that found no room */
+    unsigned count;                    /* of entries[] */
+    unsigned omitted;                  /* variables that did not fit */
     size_t used;                       /* bytes of text */
     const char *entries[CAPTURED_MAX]; /* "NAME=value" */
     char text[CAPTURED_BYTES];
     int step_kind;        /* enum config_step */
-    char step_name[1024]; /* what stands behind its colon */
+    char step_name[1024]; /* the text after the colon */
 } captured;
 
-/* Written by load() under once, read-only after it. */
+/* Written once by load(), read-only afterwards. */
 static struct {
     pthread_once_t once;
     struct config config;
-    const char *text[SETTINGS]; /* the value in force, as text */
-    bool set[SETTINGS];         /* it is the user's */
+    const char *text[SETTINGS]; /* the effective value */
+    bool set[SETTINGS];         /* set by the user */
 } loaded = {.once = PTHREAD_ONCE_INIT};
 
 /* ---- constructor ---- */
 
-/* The value of captured variable name, or NULL. */
+/* The value of a captured variable, or NULL. */
 static const char *find_captured(const char *name)
 {
     size_t length = strlen(name);
@@ -96,7 +93,7 @@ static const char *find_captured(const char *name)
     return NULL;
 }
 
-/* Before the settings are parsed: steps by symbol begin in the constructor. */
+/* Runs in the constructor, because CPROF_STEP=symbol: hooks its function there. */
 static void capture_step_name(const char *value)
 {
     size_t row = AT_step, most = sizeof captured.step_name - 1;
@@ -158,7 +155,7 @@ const char *config_env(const char *name)
 
 /* ---- one value ---- */
 
-/* A value as it can stand in a line: cut, control characters replaced. */
+/* A value as a message shows it: cut, control characters replaced. */
 struct shown {
     char text[128];
 };
@@ -184,7 +181,7 @@ static struct shown show(const char *value)
 static void bad_value(const struct setting *setting, const char *value, const char *must)
 {
     bool empty = *setting->fallback == '\0';
-    bool secret = setting == &settings[AT_remote_url]; /* it may hold a password */
+    bool secret = setting == &settings[AT_remote_url]; /* a URL may hold a password */
     log_warn("%s=%s: %s; using the default%s%s", setting->name, secret ? "(set)" : show(value).text,
              must, empty ? "" : " ", setting->fallback);
 }
@@ -201,7 +198,7 @@ static void list_choices(const char *choices, char *out, size_t size)
     out[used] = '\0';
 }
 
-/* Whether value is a template that setting takes; if not, why. */
+/* Whether `value` is a template for this setting. If not, `why` gets the reason. */
 static bool check_template(const struct setting *setting, const char *value, char *why, size_t size)
 {
     struct path_error error;
@@ -212,10 +209,8 @@ static bool check_template(const struct setting *setting, const char *value, cha
     return false;
 }
 
-/*
- * Parses value into the setting's field of config. False when it is not allowed; why then holds the
- * reason in words.
- */
+/* Parses `value` into the setting's field. Returns false, with the reason in `why`, when it is not
+ * allowed. */
 static bool parse_value(const struct setting *setting, const char *value, struct config *config,
                         char *why, size_t size)
 {
@@ -260,7 +255,7 @@ static bool parse_value(const struct setting *setting, const char *value, struct
     return good;
 }
 
-/* What stands behind the colon of the value in force, without blanks around it. */
+/* The text after the colon of the effective value, without blanks around it. */
 static const char *argument_of(size_t row, char *out, size_t size)
 {
     const char *colon = strchr(loaded.text[row], ':');
@@ -275,11 +270,11 @@ static const char *argument_of(size_t row, char *out, size_t size)
 
 const char *config_trigger_name(void)
 {
-    static char name[1024]; /* written when the settings are loaded, on one thread */
+    static char name[1024]; /* written while the settings load, on one thread */
     return argument_of(AT_trigger, name, sizeof name);
 }
 
-/* Puts value into force; it is the default, and always parses. */
+/* Makes `value`, the default, the effective one; defaults always parse. */
 static void keep_value(const struct setting *setting, const char *value)
 {
     char why[512];
@@ -297,7 +292,7 @@ static void load_setting(const struct setting *setting)
     const char *value = find_captured(setting->name);
 
     keep_value(setting, setting->fallback);
-    /* Empty is not set, but for the name whose emptiness refuses uploads. */
+    /* Empty means unset, except where an empty name turns uploads off. */
     if (!value || (parse_is_blank(value) && setting != &settings[AT_remote_file_name]))
         return;
     if (parse_value(setting, value, &loaded.config, why, sizeof why)) {
@@ -308,7 +303,7 @@ static void load_setting(const struct setting *setting)
     }
 }
 
-/* ---- what several rows together mean ---- */
+/* ---- rules about several settings ---- */
 
 static void ignore(const struct setting *setting, const char *value, const char *why)
 {
@@ -369,7 +364,8 @@ static void check_schedule(void)
                          : "counts nothing with CPROF_SCHEDULE_SCOPE=none");
 }
 
-/* How unlike two names are; a name that only lacks words (CPROF_GZIP) is close to the whole one. */
+/* The edit distance of two names. A name that lacks words of the other (CPROF_GZIP) counts as
+ * close. */
 static unsigned unlike(const char *name, const char *known)
 {
     unsigned distance = parse_distance(name, known);
@@ -379,7 +375,7 @@ static unsigned unlike(const char *name, const char *known)
     return distance;
 }
 
-/* One line for a captured name that no row has. */
+/* Warns when no setting has this name. */
 static void check_name(const char *name)
 {
     unsigned best = UINT32_MAX, nearest = 0;
@@ -410,11 +406,11 @@ static void check_names(void)
             captured.omitted, CAPTURED_MAX, CAPTURED_BYTES);
 }
 
-/* ---- the whole ---- */
+/* ---- loading ---- */
 
 static void load(void)
 {
-    /* First, because it decides which of the lines below are written. */
+    /* First: it decides which of the following messages are printed. */
     load_setting(&settings[AT_log]);
     log_set_level((enum log_level)(LOG_ERROR + loaded.config.log));
     for (size_t i = 0; i < SETTINGS; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The set of windows that triggers asked for. */
+/* The set of windows requested by triggers. */
 #include "preload/settings/demands.h"
 
 bool demands_add(struct demands *d, int64_t from, int64_t steps)
 {
-    /* What meets is one: who asks for more while a window is open may do so as often as it
-     * likes. */
+    /* Adjacent and overlapping windows are merged, so requests during a window need no more
+     * room. */
     for (unsigned i = 0; i < d->n; i++) {
         if (from > d->at[i].to || from + steps < d->at[i].from)
             continue;

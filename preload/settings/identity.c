@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank, run name and paths of this process, and whether an ancestor of it is traced; threads as in
- * identity.h. */
+/* Rank, run name and trace paths of this process, and whether an ancestor is traced. */
 #define _GNU_SOURCE
 #include "preload/settings/identity.h"
 
@@ -21,24 +20,25 @@
 #include "preload/settings/rank.h"
 #include "writer/writer.h"
 
-#define ANCESTORS     32     /* looked at */
-#define BLOCKED_LEAST 48     /* of 64 signals */
-#define ANY           "\xff" /* as a value: whatever may stand there; no byte of UTF-8 */
+#define ANCESTORS     32     /* to look at, at most */
+#define BLOCKED_LEAST 48     /* of 64 signals: more are blocked in a cprof thread */
+#define ANY           "\xff" /* placeholder value that matches any text; no byte of UTF-8 */
 
 static const struct config *config;
 static char run_name[NAMES_RUN_SIZE];
 static char working_directory[PATH_MAX];
-/* application thread writes, cprof thread reads; neither on a hot path */
+/* application threads write, the cprof thread reads; neither on a hot path */
 static pthread_mutex_t rank_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rank_info rank;
 static struct {
-    int64_t rank, size; /* size 0: none seen */
+    int64_t rank, size; /* size 0: no communicator yet */
     const char *source;
-} communicator; /* the largest one, under rank_lock */
-static const char backends[][5] = {"mpi", "ucc", "gloo", "nccl"}; /* what says more comes later */
-static atomic_int backend = -1;                                   /* of these; -1: none seen */
+} communicator; /* the largest one; rank_lock guards it */
+static const char backends[][5] = {"mpi", "ucc", "gloo", "nccl"}; /* least to most telling */
+static atomic_int backend = -1; /* index into backends; -1: none yet */
 static bool pid_in_name;
-static struct timespec started; /* this process woke; ranks that it starts write later */
+/* when this process woke; files of ranks that it starts are newer */
+static struct timespec started;
 
 void identity_capture(void)
 {
@@ -49,7 +49,7 @@ void identity_capture(void)
 void identity_start(const struct config *given)
 {
     config = given;
-    clock_gettime(CLOCK_REALTIME_COARSE, &started); /* what files are stamped with */
+    clock_gettime(CLOCK_REALTIME_COARSE, &started); /* the clock of file times */
     char script[NAMES_SCRIPT_SIZE];
     names_script(script, sizeof script);
     rank_read(&rank, config_env, true);
@@ -137,9 +137,8 @@ static long parent_of(long pid)
     return parent;
 }
 
-/* Of a thread with all signals blocked, as cprof's is; some that the C library needs cannot be.
- * Room apart from the stack: who wakes cprof up, one thread of the process, may stand on a small
- * one. */
+/* Whether a thread blocks all signals, as the cprof thread does (the C library keeps some
+ * unblocked). `text` is static because the waking thread may have a small stack. */
 static bool takes_no_signals(const char *task)
 {
     static char text[4096];
@@ -151,8 +150,8 @@ static bool takes_no_signals(const char *task)
            __builtin_popcountll(blocked) > BLOCKED_LEAST;
 }
 
-/* A program may itself be called cprof, and so are then its threads: not its first one, nor one
- * that takes signals. */
+/* A program named cprof has threads of that name too. Its first thread does not count, nor one that
+ * takes signals. */
 static bool has_cprof_thread(long pid)
 {
     char path[64], name[32];
@@ -183,8 +182,8 @@ bool identity_below_traced(void)
     return false;
 }
 
-/* Puts `path` below the directory in which the process began (Hydra and others go elsewhere, some
- * before the first tensor, some after). */
+/* Makes `path` absolute, below the directory in which the process began. Hydra and others change
+ * directory later. */
 static bool absolute_folder(const char *path, char *out, size_t size)
 {
     int n = path[0] == '/' ? snprintf(out, size, "%s", path)
@@ -197,7 +196,7 @@ static bool for_tensorboard(void)
     return config->tensorboard_dir && *config->tensorboard_dir;
 }
 
-/* Once for each setting: several windows, and the begin and end of each, have the same reason. */
+/* Reports each setting once: several windows fail for the same reason. */
 static bool no_path(const char *folder, const char *file, const struct path_error *error)
 {
     static const char *_Atomic said;
@@ -205,11 +204,12 @@ static bool no_path(const char *folder, const char *file, const struct path_erro
     if (atomic_exchange(&said, folder) == folder)
         return false;
     path_describe(error, names_variables, NAMES_VARIABLES, why, sizeof why);
-    log_error("no path for the trace: %s: %s/%s", why, folder, file); /* a long line is cut */
+    /* the names come last, because a long line is cut */
+    log_error("no path for the trace: %s: %s/%s", why, folder, file);
     return false;
 }
 
-/* *cut: as path_trace(). */
+/* *cut: as in path_trace(). */
 static bool expand(struct names_values *values, char *out, size_t size, bool *cut)
 {
     char path[PATH_MAX];
@@ -221,9 +221,8 @@ static bool expand(struct names_values *values, char *out, size_t size, bool *cu
     return no_path(config->folder, config->filename, &error);
 }
 
-/* <worker>.<time in ns>.pt.trace.json, as torch.profiler.tensorboard_trace_handler names it. The
- * name of the host is a variable of its own here: as any value, it never leads to another
- * folder. */
+/* Makes <worker>.<time in ns>.pt.trace.json, as torch.profiler.tensorboard_trace_handler does. The
+ * host name is a variable here, so that a slash in it cannot leave the folder. */
 static bool expand_tensorboard(struct names_values *values, char *out, size_t size, bool *cut)
 {
     char file[PATH_MAX], host[256] = "", path[PATH_MAX], pid[24] = "";
@@ -247,7 +246,7 @@ static bool expand_tensorboard(struct names_values *values, char *out, size_t si
     return no_path(config->tensorboard_dir, file, &error);
 }
 
-/* The text goes before the ending, so that readers still know the file by it. */
+/* Inserts the text before the file name's ending. */
 static bool add_before_ending(char *path, size_t size, const char *text)
 {
     char *ending = path + (path_ending(path) - path);
@@ -291,7 +290,7 @@ bool identity_trace_path(const struct train_time *time, char *path, unsigned lon
     return found;
 }
 
-/* The path as a pattern that it alone matches, but for what stands in place of ANY. */
+/* Turns the path into a glob pattern that matches only it; ANY becomes `*`. */
 static bool quote(const char *path, char *pattern, size_t size)
 {
     size_t used = 0;
@@ -304,8 +303,8 @@ static bool quote(const char *path, char *pattern, size_t size)
     return *path == '\0';
 }
 
-/* As identity_trace_path(), where values may be ANY. False also for a name that is cut: then it has
- * no pattern. */
+/* As identity_trace_path(); values may be ANY. Returns false for a shortened name too, since no
+ * pattern matches it. */
 static bool expand_pattern(struct names_values *values, bool pid, char *pattern, size_t size)
 {
     char path[PATH_MAX];
@@ -351,7 +350,7 @@ bool identity_trace_pattern(char *pattern, unsigned long size)
     struct names_values values;
     struct rank_info now = rank_now();
     if (for_tensorboard())
-        return false; /* a name holds the time: nothing is in the way */
+        return false; /* these names hold the time, so no other file has them */
     names_fill(&values, run_name, &now, NULL);
     for (int i = NAMES_RUN_VARIABLES; i < NAMES_VARIABLES; i++)
         values.vars[i].value = ANY;
@@ -370,7 +369,7 @@ bool identity_shares_second(void)
     return !config->run_name[0] && strcmp(identity_renamed_by(), "CPROF_RUN_NAME") == 0;
 }
 
-/* A process that never had a child has started no rank. */
+/* A process without children has started no ranks. */
 static bool had_children(void)
 {
     struct rusage of_dead;
@@ -390,9 +389,10 @@ bool identity_ranks_wrote(void)
     struct rank_info now = rank_now();
     char pattern[PATTERN_SIZE];
     if (now.known || config->trace_children || for_tensorboard())
-        return false; /* a rank itself, in a launch of several without marks; or all are wanted */
+        /* not a launcher: it is a rank, or every process is to be traced */
+        return false;
     names_fill(&values, run_name, &now, NULL);
-    for (int i = 1; i < NAMES_VARIABLES; i++) /* all but the run's name */
+    for (int i = 1; i < NAMES_VARIABLES; i++) /* all but the run name */
         values.vars[i].value = ANY;
     glob_t found;
     if (!expand_pattern(&values, false, pattern, sizeof pattern) || !find_files(pattern, &found))

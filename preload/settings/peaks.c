@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads CPROF_PEAK_TFLOPS. */
+/* Parses CPROF_PEAK_TFLOPS. */
 #include "preload/settings/peaks.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static const char *skip_blanks(const char *p)
     return p + strspn(p, " \t");
 }
 
-/* A positive number that ends at a comma or at the end; NULL: it is none. Returns where it ends. */
+/* Parses a positive number that ends at a comma or the text's end. Returns that end, or NULL. */
 static const char *read_number(const char *p, double *value)
 {
     double unit = 1;
@@ -29,7 +29,7 @@ static const char *read_number(const char *p, double *value)
     return *value > 0 && *value < 1e9 && (*p == ',' || *p == '\0') ? p : NULL;
 }
 
-/* The place of the name of n bytes; NULL: there is no such kind of numbers. */
+/* The peak with this name of n bytes, or NULL. */
 static double *peak_place(struct flop_peaks *peaks, const char *name, size_t n)
 {
     enum flop_class class = flop_class_named(name, n);

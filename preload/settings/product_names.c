@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells by its name whether an operator multiplies matrices. */
+/* Tells from an operator's name whether it multiplies matrices. */
 #include "preload/settings/product_names.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* A word that ends in `*` stands for all that begin so. */
+/* A trailing `*` matches any ending. */
 static const char *const products[] = {
     "mm",       "bmm",    "addmm",   "baddbmm",   "matmul", "gemm",   "spmm",
     "sspaddmm", "linear", "linear1", "attention", "attn",   "einsum", "lstm",
@@ -34,7 +34,7 @@ static bool is_one_of(const char *word, size_t len, const char *const *words, si
 
 bool product_name(const char *name)
 {
-    if (strchr(name, ' ')) /* the engine's ranges, most often: asked first, because it is quick */
+    if (strchr(name, ' ')) /* a quick test for the autograd engine's ranges, which are most */
         return false;
     const char *word = strstr(name, "::");
     bool found = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank and world from launcher environments; no state. Application threads: wake-up, first file. */
+/* Reads rank and world size from launchers' environments. */
 #include "preload/settings/rank.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { UNKNOWN = -1 };
 
-/* The variables of one launcher; NULL where it has none. */
+/* The variables of one launcher; NULL: it has none. */
 struct launcher {
     const char *source;
     const char *rank;
@@ -21,7 +21,7 @@ struct launcher {
     const char *node_rank[2];
 };
 
-/* In the order in which they are believed. */
+/* In order of precedence. */
 /* clang-format off */
 static const struct launcher launchers[] = {
     {"torchrun", "RANK", {"WORLD_SIZE"},
@@ -33,7 +33,8 @@ static const struct launcher launchers[] = {
     {"PMIx", "PMIX_RANK", {NULL}, NULL, {NULL}, {NULL}},
     {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
      "SLURM_LOCALID", {"SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"}, {"SLURM_NODEID"}},
-    /* Lightning sets LOCAL_RANK and WORLD_SIZE for what it starts, but RANK only inside it. */
+    /* Lightning sets LOCAL_RANK and WORLD_SIZE for its processes; RANK appears later, inside
+     * them. */
     {"LOCAL_RANK", "LOCAL_RANK", {"WORLD_SIZE"},
      "LOCAL_RANK", {"LOCAL_WORLD_SIZE"}, {"NODE_RANK"}},
 };
@@ -41,13 +42,13 @@ static const struct launcher launchers[] = {
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 
-/* Where the values come from, and whether bad ones are told. */
+/* warn: report bad values. */
 struct reader {
     rank_lookup *lookup;
     bool warn;
 };
 
-/* What one launcher says; UNKNOWN where it says nothing. */
+/* The values of one launcher; UNKNOWN where it sets none. */
 struct claim {
     int64_t rank, world_size, local_rank, local_world_size, node_rank;
 };
@@ -72,7 +73,7 @@ static int64_t read_either(const struct reader *reader, const char *const names[
     return value == UNKNOWN ? read_number(reader, names[1], min) : value;
 }
 
-/* Entry number node of Slurm's "4(x2),3": 4 4 3; UNKNOWN when the list is shorter or malformed. */
+/* The entry of `node` in Slurm's "4(x2),3" (4, 4, 3). UNKNOWN for a short or malformed list. */
 static int64_t tasks_of_node(const char *list, int64_t node)
 {
     if (parse_is_blank(list) || node < 0)
@@ -106,7 +107,7 @@ static int64_t read_local_world(const struct reader *reader, const struct launch
     return tasks == UNKNOWN ? read_number(reader, from->local_world_size[1], 1) : tasks;
 }
 
-/* False where the launcher's variables stand but do not mean this process. */
+/* False when the launcher's variables are set but describe another process. */
 static bool applies(const struct reader *reader, const struct launcher *from)
 {
     if (strcmp(from->rank, "SLURM_PROCID") == 0)
@@ -156,7 +157,7 @@ static void fill(int64_t *value, int64_t other)
         *value = other;
 }
 
-/* Takes what claim leaves open from more, which speaks of the same rank of the same world. */
+/* Fills the unknown values of `claim` from `more`, which describes the same rank. */
 static void complete(struct claim *claim, const struct claim *more)
 {
     fill(&claim->world_size, more->world_size);
@@ -166,14 +167,14 @@ static void complete(struct claim *claim, const struct claim *more)
         fill(&claim->local_world_size, more->local_world_size);
 }
 
-/* torch.multiprocessing.spawn sets no variables, but its programs say where their ranks meet. */
+/* torch.multiprocessing.spawn sets no variables, but its programs set MASTER_ADDR. */
 static bool is_loopback(const char *address)
 {
     return address && (strcasecmp(address, "localhost") == 0 || strcmp(address, "::1") == 0 ||
                        strncmp(address, "127.", 4) == 0);
 }
 
-/* Turns what is known into numbers that fit each other. */
+/* Derives the missing numbers, and makes all of them consistent. */
 static void settle(struct rank_info *info, const struct claim *claim)
 {
     info->world_known = claim->world_size != UNKNOWN;
@@ -212,7 +213,8 @@ void rank_read(struct rank_info *info, rank_lookup *lookup, bool warn)
             info->known = true;
             info->source = launchers[i].source;
             claim = more;
-            reader.warn = false; /* what only completes is taken when it is right, and not judged */
+            /* later launchers only complete the first; their bad values need no message */
+            reader.warn = false;
         } else if (more.rank == claim.rank &&
                    (more.world_size == claim.world_size || claim.world_size == UNKNOWN ||
                     more.world_size == UNKNOWN)) {

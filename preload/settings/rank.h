@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which process of a launch this is, from what launchers put into the environment. Asks through a
- * lookup function (config_env in the library), so it has no state of its own. Read at wake-up and
- * again when the first file is opened, because programs set RANK themselves too; on an application
- * thread, since getenv is not safe beside setenv.
- */
+/* This process's rank, from variables of launchers. Read at wake-up and again when the first file
+ * is opened, because programs also set RANK themselves. Application threads, since getenv is unsafe
+ * beside setenv. */
 #ifndef PRELOAD_SETTINGS_RANK_H
 #define PRELOAD_SETTINGS_RANK_H
 
@@ -18,10 +15,10 @@ struct rank_info {
     int64_t world_size; /* at least rank + 1 while world_known is false */
     int64_t local_world_size;
     int64_t node_rank;
-    bool local_known; /* a launcher said which local rank, or all ranks are on this host */
-    bool one_host;    /* all ranks are: they meet at this host's loopback address (MASTER_ADDR) */
-    bool known;       /* a launcher said which rank this is; else rank 0 of 1 */
-    bool world_known; /* a launcher said how many ranks there are */
+    bool local_known; /* a launcher set the local rank, or all ranks are on this host */
+    bool one_host;    /* all ranks share this host: MASTER_ADDR is a loopback address */
+    bool known;       /* a launcher set the rank; else it is rank 0 of 1 */
+    bool world_known; /* a launcher set the number of ranks */
     /* "torchrun", "Open MPI", "PMI", "PMIx", "Slurm", "LOCAL_RANK" or "default" */
     const char *source;
 };
@@ -30,7 +27,8 @@ struct rank_info {
 typedef const char *rank_lookup(const char *name);
 
 /*
- * Fills *info. The first of these that gives a valid rank decides:
+ * Fills *info from the first of these launchers that sets a valid rank:
+ *
  *   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK|NODE_RANK (torchrun)
  *   OMPI_COMM_WORLD_RANK _SIZE _LOCAL_RANK _LOCAL_SIZE (Open MPI)
  *   PMI_RANK PMI_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS (MPICH, Intel MPI, Hydra)
@@ -38,17 +36,16 @@ typedef const char *rank_lookup(const char *name);
  *   SLURM_PROCID SLURM_STEP_NUM_TASKS|SLURM_NTASKS SLURM_LOCALID
  *     SLURM_STEP_TASKS_PER_NODE|SLURM_NTASKS_PER_NODE SLURM_NODEID (srun)
  *   LOCAL_RANK WORLD_SIZE on node 0, without RANK (Lightning's own launcher)
- * What it leaves open comes from a later one that tells the same rank of the same world. A node's
- * number that nobody tells is rank / local_world_size where ranks fill node after node, else 0;
- * OMPI_COMM_WORLD_NODE_RANK is not read, because it counts processes on a node, not nodes. A local
- * rank that nobody tells is the rank where one_host is set.
  *
- * Slurm counts only inside a job step: the batch script of sbatch has SLURM_PROCID=0 and
- * SLURM_NTASKS=n but is one process, so without SLURM_STEP_ID and SLURM_STEP_NUM_TASKS it is rank 0
- * of 1, not known.
+ * A later launcher with the same rank and world fills the gaps. An unknown node rank is rank /
+ * local_world_size where ranks fill one node after the other, else 0. OMPI_COMM_WORLD_NODE_RANK is
+ * not read: it counts processes on a node. An unknown local rank is the rank if one_host is set.
  *
- * A value that is no whole number or contradicts the others is ignored, with one line when warn is
- * set.
+ * Slurm counts only inside a job step. The batch script of sbatch has SLURM_PROCID=0 and
+ * SLURM_NTASKS=n but is one process: without SLURM_STEP_ID and SLURM_STEP_NUM_TASKS, its rank is
+ * not known.
+ *
+ * Values that are no whole number or contradict others are ignored; with `warn`, a message says so.
  */
 void rank_read(struct rank_info *info, rank_lookup *lookup, bool warn);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that traces of this run were uploaded as. */
+/* The remote names of this run's traces. */
 #include "preload/settings/remote_names.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "writer/writer.h"
 
-/* Where the name stands, or would stand. There is a free slot. */
+/* The slot of the hash, or a free one. There is a free slot. */
 static struct remote_name *hash_place(const struct remote_name *slots, size_t room, uint64_t hash)
 {
     size_t at = hash & (room - 1);
@@ -39,7 +39,7 @@ static uint64_t hash_of_remote(const char *name)
     return hash ? hash : 1;
 }
 
-/* False: it was given out before. */
+/* Returns false when the name was used before. */
 static bool add_hash(struct remote_names *names, uint64_t hash)
 {
     struct remote_name *slot = hash_place(names->slots, names->room, hash);
@@ -59,7 +59,7 @@ bool remote_names_take(struct remote_names *names, remote_name_maker make, void 
     if (add_hash(names, plain))
         return true;
     unsigned *last = &hash_place(names->slots, names->room, plain)->last;
-    do /* what has a number may be another's plain name */
+    do /* a numbered name may be another trace's plain name */
         if (!make(arg, ++*last, name, size))
             return false;
     while (!add_hash(names, hash_of_remote(name)));

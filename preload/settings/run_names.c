@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The run's name and the format variables. names_capture() runs in the constructor of every process
- * that loads cprof, so it does as little as it can; the rest runs at wake-up and on the cprof
- * thread.
- */
+/* The run's name and the format variables; run_names.h says which function runs where. */
 #include "preload/settings/run_names.h"
 
 #include <errno.h>
@@ -21,14 +17,15 @@
 #define START_TIME "CPROF_START_TIME"
 #define SECOND_NS  INT64_C(1000000000)
 #define SECOND_US  INT64_C(1000000)
-#define FRACTION   9 /* digits of a second's parts */
+#define FRACTION   9 /* digits after the point of a second */
 
 enum {
     CMDLINE_MAX = 4096,
-    CMDLINE_SHORT = 512, /* what tells a child of multiprocessing stands at the front */
+    CMDLINE_SHORT = 512, /* enough to recognize a child of multiprocessing */
     PARENTS_MAX = 4,     /* multiprocessing's fork server stands between child and script */
-    LOCAL_RANK = 2,      /* this variable's place */
-    FIRST_SECONDS = NAMES_VARIABLES - 3 /* the variables from total_wct on */
+    LOCAL_RANK = 2,      /* index of this variable */
+    /* index of total_wct, the first of the variables in seconds */
+    FIRST_SECONDS = NAMES_VARIABLES - 3
 };
 
 /* clang-format off */
@@ -39,17 +36,16 @@ const char *const names_variables[NAMES_VARIABLES] = {
 };
 /* clang-format on */
 
-/* Nanoseconds since the epoch; written by names_capture() in the constructor, read-only after
- * it. */
+/* Nanoseconds since 1970; written by names_capture() in the constructor, read-only afterwards. */
 static int64_t start_ns;
 
-/* What the program was started with, as /proc/PID/cmdline shows it then; as start_ns. */
+/* The program's arguments in the format of /proc/PID/cmdline; written in the constructor. */
 static char own_cmdline[CMDLINE_MAX];
 static size_t own_length;
 
 /* ---- command lines ---- */
 
-/* The argument after the one at *at, or NULL; arguments are ended by NULs. */
+/* The next argument after *at, or NULL. Each argument ends with a NUL. */
 static const char *next_argument(const char *cmdline, size_t length, size_t *at)
 {
     if (*at < length)
@@ -67,14 +63,14 @@ static const char *base_of(const char *path, size_t length, size_t *base_length)
     return base;
 }
 
-/* Letters, digits and what is harmless between them stay, and so does everything beyond ASCII. */
+/* Whether a byte may stay in a script's name: letters, digits, a few marks, and UTF-8. */
 static bool is_tame(unsigned char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            c >= 0x80 || strchr("._-+@=", c);
 }
 
-/* text[0..length) with '_' for what is not tame, nor begins with '.' or '-'. */
+/* Copies text[0..length) with '_' for other bytes, and for a '.' or '-' at the beginning. */
 static void put_script(const char *text, size_t length, char *out, size_t size)
 {
     if (size > NAMES_SCRIPT_SIZE)
@@ -102,7 +98,7 @@ static bool is_python(const char *name, size_t length)
     return true;
 }
 
-/* What Python runs: kind is 'c' or 'm' for these options, 's' for a script, 0 for stdin. */
+/* What Python runs. kind: 'c' or 'm' for that option, 's' for a script, 0 for stdin. */
 static const char *python_target(const char *cmdline, size_t length, char *kind)
 {
     size_t at = 0;
@@ -182,14 +178,14 @@ void names_script_of(const char *cmdline, size_t length, char *out, size_t size)
     put_script(text, text_length, out, size);
 }
 
-/* A cmdline file into out, ended by a NUL even if cut. Returns its length with the NUL. */
+/* Reads a cmdline file; `out` ends with a NUL even if cut. Returns the length including it. */
 static size_t read_cmdline(const char *path, char *out, size_t size)
 {
     size_t length = read_file(path, out, size);
     return length > 0 && out[length - 1] != '\0' ? length + 1 : length;
 }
 
-/* Without /proc, which shows the title that a program has given itself since. */
+/* Copies argv: /proc shows the title that a program may give itself later. */
 void names_take_arguments(int argc, char **argv)
 {
     for (int i = 0; i < argc && argv[i] && own_length < sizeof own_cmdline; i++) {
@@ -201,7 +197,7 @@ void names_take_arguments(int argc, char **argv)
         own_cmdline[own_length - 1] = '\0';
 }
 
-/* As read_cmdline(), of this process. */
+/* read_cmdline() of this process. */
 static size_t take_own_cmdline(char *out, size_t size)
 {
     if (own_length == 0)
@@ -222,7 +218,8 @@ static pid_t parent_of(pid_t pid)
         return getppid();
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     read_file(path, stat, sizeof stat);
-    const char *end = strrchr(stat, ')'); /* the name may hold anything, also blanks */
+    /* the name in parentheses may hold blanks and parentheses */
+    const char *end = strrchr(stat, ')');
     if (end && sscanf(end + 1, " %*c %d", &parent) != 1)
         parent = 0;
     return parent;
@@ -230,7 +227,7 @@ static pid_t parent_of(pid_t pid)
 
 void names_script(char *out, size_t size)
 {
-    /* Apart: who wakes cprof up, one thread of the process, may stand on a small stack. */
+    /* Static, because the waking thread may have a small stack. */
     static char cmdline[CMDLINE_MAX];
     char path[32];
     pid_t pid = getpid();
@@ -248,7 +245,7 @@ void names_script(char *out, size_t size)
 
 /* ---- start of the launch ---- */
 
-/* Shells and terminals outlive many runs; their own start is nobody's. */
+/* Shells and terminals outlive many runs, so their start time names none. */
 static bool is_session(const char *program)
 {
     static const char *const sessions[] = {"sh",    "bash", "dash", "zsh",  "ksh",   "mksh",
@@ -262,7 +259,7 @@ static bool is_session(const char *program)
     return false;
 }
 
-/* Whether this process continues the launch it was started in. */
+/* Whether this process belongs to the launch that it inherited. */
 static bool is_part_of_launch(void)
 {
     struct rank_info rank;
@@ -277,7 +274,7 @@ static bool is_part_of_launch(void)
     return names_is_multiprocessing(cmdline, take_own_cmdline(cmdline, sizeof cmdline));
 }
 
-/* The digits of n, at least so many, in front of `end`. Returns where they begin. */
+/* Writes n with at least `least` digits before `end`. Returns the first digit. */
 static char *digits_before(char *end, int64_t n, int least)
 {
     for (; n > 0 || least > 0; n /= 10, least--)
@@ -285,11 +282,11 @@ static char *digits_before(char *end, int64_t n, int least)
     return end;
 }
 
-/* Puts the start into the environment, seconds and nine digits behind the point. Neither printf nor
- * setenv: they cost the budget of 50 us. */
+/* Exports the start as seconds with nine decimals. printf and setenv are too slow for the
+ * constructor's budget of 50 us. */
 static void export_start(void)
 {
-    static char entry[sizeof START_TIME + 32]; /* belongs to the environment from here on */
+    static char entry[sizeof START_TIME + 32]; /* part of the environment from then on */
     char *end = entry + sizeof entry - 1;
     char *at = digits_before(end, start_ns % SECOND_NS, FRACTION);
     *--at = '.';
@@ -300,8 +297,8 @@ static void export_start(void)
     putenv(entry);
 }
 
-/* What another process exported; without a fraction from one of an older version. False: nothing,
- * or nonsense. */
+/* Parses an inherited start time; older versions export no fraction. Returns false for none or
+ * nonsense. */
 static bool read_start(const char *text, int64_t now_s, int64_t *ns)
 {
     char whole[24] = "";
@@ -320,9 +317,10 @@ static bool read_start(const char *text, int64_t now_s, int64_t *ns)
     return true;
 }
 
-/* Hydra (MPICH) gives its ranks no id of the launch, and what `-genv LD_PRELOAD` says only the
- * ranks have: when their common parent on this machine began. In clock ticks since the machine's
- * start, so that all of them read the same. False: another parent. */
+/* Takes the start time of Hydra's proxy process (MPICH), the common parent of the ranks on a
+ * machine. Hydra exports no launch id, and `-genv LD_PRELOAD` reaches only the ranks. The proxy's
+ * start is in clock ticks since boot, so all ranks read the same. Returns false for another
+ * parent. */
 static bool hydra_start(int64_t *ns)
 {
     char path[32], stat[512] = "";
@@ -344,7 +342,7 @@ static bool hydra_start(int64_t *ns)
     int64_t now_ns = now.tv_sec * SECOND_NS + now.tv_nsec;
     int64_t tick_ns = SECOND_NS / sysconf(_SC_CLK_TCK);
     int64_t ago = up.tv_sec * SECOND_NS + up.tv_nsec - (int64_t)ticks * tick_ns;
-    /* to the tick: the two clocks are not read at once */
+    /* rounded to a tick, because the two clocks are read one after the other */
     *ns = (now_ns - ago + tick_ns / 2) / tick_ns * tick_ns;
     return ago >= 0 && ago < now_ns;
 }
@@ -354,7 +352,7 @@ void names_capture(void)
     struct timespec now;
     int64_t inherited;
 
-    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* the clock that files get their times from */
+    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* the clock of file times */
     start_ns = now.tv_sec * SECOND_NS + now.tv_nsec;
     if (!config_enabled())
         return;
@@ -364,7 +362,8 @@ void names_capture(void)
     }
     if (config_env("PMI_RANK") && is_part_of_launch() && hydra_start(&inherited))
         start_ns = inherited;
-    if (!is_session(program_invocation_short_name)) /* an agent's ranks have another parent */
+    /* Hydra's ranks export too: a torchrun agent's ranks have another parent */
+    if (!is_session(program_invocation_short_name))
         export_start();
 }
 
@@ -380,7 +379,7 @@ int64_t names_start_ns(void)
 
 /* ---- the run's name ---- */
 
-/* A value of the environment that says something. */
+/* The value of a variable, or NULL if it is unset or blank. */
 static const char *said(rank_lookup *lookup, const char *name)
 {
     const char *value = lookup(name);
@@ -397,7 +396,7 @@ static const char *first_said(rank_lookup *lookup, const char *const *names, siz
     return NULL;
 }
 
-/* Makes a name of one component out of text; never "." nor "..", never empty. */
+/* Makes a file name of `text`: no slash, no control characters, not "." or "..". */
 static void put_run(const char *text, char *out, size_t size)
 {
     if (size > NAMES_RUN_SIZE)
@@ -419,7 +418,7 @@ static void put_run(const char *text, char *out, size_t size)
         memset(out, '_', length);
 }
 
-/* The id that a launcher of several ranks gave all of them into out; false when there is none. */
+/* Writes the launch id that all ranks share. Returns false when the launcher gave none. */
 static bool launch_id(rank_lookup *lookup, const struct rank_info *rank, char *out, size_t size)
 {
     static const char *const elastic[] = {"TORCHELASTIC_RUN_ID"};
@@ -449,7 +448,7 @@ static bool launch_id(rank_lookup *lookup, const struct rank_info *rank, char *o
     return false;
 }
 
-/* A job that Slurm starts again keeps its number, and its steps begin at 0 again: another run. */
+/* A job that Slurm restarts keeps its number, and its steps count from 0 again. */
 static void add_restart(rank_lookup *lookup, char *id, size_t size)
 {
     const char *count = said(lookup, "SLURM_RESTART_COUNT");
@@ -488,8 +487,8 @@ void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
 
 /* ---- format variables ---- */
 
-/* As Python writes a float of so many seconds, in which Composer's names have them: microseconds
- * without zeros at the end, but with one digit behind the point; below 0.0001 with an exponent. */
+/* Writes seconds as Python writes a float of microseconds, for names like Composer's. No trailing
+ * zeros, at least one decimal, an exponent below 0.0001. */
 static void put_seconds(char *out, size_t size, int64_t ns)
 {
     int64_t us = ns / 1000;

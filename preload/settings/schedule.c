@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which action at which step; pure, runs on the thread that marks the step. */
+/* Computes each step's action. */
 #include "preload/settings/schedule.h"
 
 #include <inttypes.h>
@@ -20,7 +20,8 @@ enum action schedule_action(const struct schedule *schedule, int64_t step)
     if (!schedule_is_valid(schedule) || step < schedule->skip_first)
         return ACTION_SKIP;
 
-    /* Two counts below 2^63 fit in 64 unsigned bits; a cycle that does not fit never ends. */
+    /* Each count is below 2^63, so two of them fit in 64 unsigned bits. A cycle that does not fit
+     * never ends. */
     uint64_t position = (uint64_t)step - (uint64_t)schedule->skip_first;
     if (schedule->skip_first_wait)
         position += (uint64_t)schedule->wait;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: what the user asked for, which rank this is, and what its files are
- * called. */
+/* The room's public header: settings, rank, run name and trace names. */
 #ifndef PRELOAD_SETTINGS_SETTINGS_H
 #define PRELOAD_SETTINGS_SETTINGS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses CPROF_STEPS, and tells what happens to a step. */
+/* Parses CPROF_STEPS, and gives the action of a step. */
 #include "preload/settings/step_ranges.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "preload/core/core.h"
 
-/* One number out of text[0..length). */
+/* Parses a number in text[0..length). */
 static bool parse_step(const char *text, size_t length, int64_t *out)
 {
     char number[32];
@@ -19,7 +19,7 @@ static bool parse_step(const char *text, size_t length, int64_t *out)
     return parse_int(number, 0, STEP_RANGES_STEP, out);
 }
 
-/* "10" or "10-13" out of text[0..length). */
+/* Parses "10" or "10-13" in text[0..length). */
 static bool parse_range(const char *text, size_t length, int64_t *first, int64_t *last)
 {
     const char *dash = memchr(text, '-', length);
@@ -50,7 +50,7 @@ bool step_ranges_parse(const char *text, struct step_ranges *out, char *why, siz
             return false;
         }
         if (first <= before) {
-            snprintf(why, size, "steps must ascend, but %" PRId64 " stands behind %" PRId64, first,
+            snprintf(why, size, "steps must ascend, but %" PRId64 " follows %" PRId64, first,
                      before);
             return false;
         }

@@ -298,7 +298,7 @@ def test_steps_are_named(tmp_path):
 
 @pytest.mark.parametrize("given, said", [
     (["--steps", "5-3"], "--steps=5-3: 5-3 ends before it begins"),
-    (["--steps", "3-5,5"], "--steps=3-5,5: steps must ascend, but 5 stands behind 5"),
+    (["--steps", "3-5,5"], "--steps=3-5,5: steps must ascend, but 5 follows 5"),
     (["--steps", "3,"], "--steps=3,: must be steps from 0 to 2147483647, as 10 or 10-13 or 10-13,50-53"),
     (["--steps", ",".join(map(str, range(65)))], f"--steps={','.join(map(str, range(65)))}: must name at most 64 ranges"),
     (["--steps", "3", "--wait", "1"], "--wait: --steps says which steps are recorded; give one of the two"),

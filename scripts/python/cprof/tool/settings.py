@@ -73,7 +73,7 @@ def _ranges_problem(value: str) -> Optional[str]:
         if last < first:
             return f"{first}-{last} ends before it begins"
         if first <= before:
-            return f"steps must ascend, but {first} stands behind {before}"
+            return f"steps must ascend, but {first} follows {before}"
         before = last
     return None if len(ranges) <= MOST_RANGES else f"must name at most {MOST_RANGES} ranges"
 

@@ -294,8 +294,8 @@ START_TEST(steps_that_cannot_be_named)
         const char *text, *why;
     } rows[] = {
         {"5-3", "5-3 ends before it begins"},
-        {"3-5,5", "steps must ascend, but 5 stands behind 5"},
-        {"8,3", "steps must ascend, but 3 stands behind 8"},
+        {"3-5,5", "steps must ascend, but 5 follows 5"},
+        {"8,3", "steps must ascend, but 3 follows 8"},
         {"3-5,", "must be steps from 0 to 2147483647, as 10 or 10-13 or 10-13,50-53"},
         {",3", "must be steps from 0"},
         {"-3", "must be steps from 0"},
