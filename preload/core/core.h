@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: which state cprof is in, whether this thread may record, who is told
- * of steps and the end. */
+/* The room's public header: cprof's state, the recursion guard, and helpers for all rooms. */
 #ifndef PRELOAD_CORE_CORE_H
 #define PRELOAD_CORE_CORE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of forked children; see forked.h. */
+/* Messages of forked children. */
 #include "preload/core/forked.h"
 
 #include <link.h>
@@ -13,23 +13,22 @@
 #include "preload/core/life.h"
 #include "writer/writer.h"
 
-/* The line of forked_works() is written. In a page that a traced process and all that it forks
- * share; each of them writes and reads. NULL: this process is not traced, or there was no
- * memory. */
-static _Atomic bool *said; /* pointer: written at wake-up */
+/* True once forked_works() has printed its line. In a page that a traced process shares with all
+ * its forked children. NULL: not traced, or no memory. */
+static _Atomic bool *shared_said; /* the pointer is written at wake-up */
 
-/* This is a forked child in which the one or the other has not happened yet. */
+/* In a forked child: it has made no tensor, or no mark, yet. */
 static _Atomic bool before_tensor, before_mark;
 
-/* The code of libtorch_python.so; all threads write the same. 0: not loaded. */
+/* Code range of libtorch_python.so; all threads write the same. 0: not loaded. */
 static _Atomic uintptr_t code_from, code_to;
 
 void forked_start(void)
 {
     void *page =
-        mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, sizeof *shared_said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page != MAP_FAILED)
-        said = page;
+        shared_said = page;
 }
 
 static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
@@ -59,8 +58,8 @@ void forked_in_child(void)
     atomic_store(&before_mark, true);
 }
 
-/* torch's module handles SIGBUS in the workers of DataLoaders and nowhere else. They ask for that
- * before they do anything else (torch.utils.data._utils.worker). */
+/* torch handles SIGBUS only in DataLoader workers, which install that handler before anything else
+ * (torch.utils.data._utils.worker). */
 static bool is_worker(void)
 {
     struct sigaction action;
@@ -75,16 +74,16 @@ void forked_works(void)
     if (!atomic_load_explicit(&before_tensor, memory_order_relaxed) ||
         !atomic_exchange(&before_tensor, false))
         return;
-    if (said && !is_worker() && !atomic_exchange(said, true))
-        log_warn("processes that %d has forked run operators, which are not recorded; those of "
-                 "processes that it spawns are, with CPROF_TRACE_CHILDREN=1",
+    if (shared_said && !is_worker() && !atomic_exchange(shared_said, true))
+        log_warn("processes forked by %d run operators, which cprof does not record; it records "
+                 "spawned processes, with CPROF_TRACE_CHILDREN=1",
                  cprof_owner_pid());
 }
 
 void forked_marks(void)
 {
     if (atomic_load_explicit(&before_mark, memory_order_relaxed) &&
-        atomic_exchange(&before_mark, false) && !(said && atomic_load(said)))
+        atomic_exchange(&before_mark, false) && !(shared_said && atomic_load(shared_said)))
         log_warn("process %d was forked from a traced one: its steps are not traced (start ranks "
                  "with torchrun or spawn)",
                  (int)getpid());

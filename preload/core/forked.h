@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * forked: what a process that was forked from a traced one says. Nothing of it is recorded, so a
- * program that shows there that it wants to be recorded is told. In such a child nothing of this
- * allocates or takes a lock. Parent: the thread that wakes cprof up. Child: any application thread.
- */
+/* Messages of processes forked from a traced one. Such a child is not recorded, so it tells the
+ * user when it works as if it were. In the child, nothing here allocates or takes a lock. */
 #ifndef PRELOAD_CORE_FORKED_H
 #define PRELOAD_CORE_FORKED_H
 
-/* This process is traced; its children are to say so where they run operators. Once, at
- * wake-up. */
+/* Prepares the messages of this traced process's children. Once, on the waking thread. */
 void forked_start(void);
 
-/* torch is in this process: notes where the code of its Python module lies, by which workers of
- * DataLoaders are known. Takes the loader's lock. */
+/* Notes the code range of torch's Python module, by which DataLoader workers are recognized. Takes
+ * the loader's lock. Waking thread. */
 void forked_note_torch(void);
 
-/* In the child's atfork handler. */
+/* Turns the messages on. In the child's atfork handler. */
 void forked_in_child(void);
 
-/* The first tensor of a child is made. One line for all children of a traced process together, none
- * for workers of DataLoaders. Elsewhere one load. */
+/* Reports the first tensor of a child: one line for all children of a traced process, none for
+ * DataLoader workers. Outside such children one load. Any application thread. */
 void forked_works(void);
 
-/* A child marks a step or wants to record otherwise: one line, unless forked_works() has written
- * one. Elsewhere one load. */
+/* Reports a child that marks a step or wants to record, unless forked_works() has printed its line.
+ * Outside such children one load. Any application thread. */
 void forked_marks(void);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matches shell patterns. At a mismatch only the last * takes more, so the time is at most
- * pattern times text. */
+/* Matches shell patterns. A mismatch only extends the last *, so time is at most pattern times
+ * text. */
 #include "preload/core/glob.h"
 
-/* Matches one byte against the set behind a '['; *end becomes what follows the set. False in
- * *is_set: there is no ']'. */
+/* Matches one byte against the set after a '['; *end is what follows the set. *is_set is false when
+ * there is no ']'. */
 static bool in_set(const char *p, unsigned char c, const char **end, bool *is_set)
 {
     bool negated = *p == '!' || *p == '^', found = false;
@@ -22,8 +22,8 @@ static bool in_set(const char *p, unsigned char c, const char **end, bool *is_se
     return found != negated;
 }
 
-/* Matches one byte against the pattern's first element, which is no '*'; NULL: it does not
- * match. */
+/* Matches one byte against the pattern's first element, which is no '*'. Returns the next element,
+ * or NULL. */
 static const char *step(const char *p, unsigned char c)
 {
     const char *end;

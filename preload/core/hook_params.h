@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of wrappers, made from a list of types, for the rows of the .def files of hooks. */
+/* Makes the parameters of wrappers from a list of types, for the .def files of hooks. */
 #ifndef PRELOAD_CORE_HOOK_PARAMS_H
 #define PRELOAD_CORE_HOOK_PARAMS_H
 
-/* The parameter list and the argument list of a wrapper whose parameters have the given types. */
+/* The parameter list and the argument list for these types. */
 #define HOOK_PARAMS(...) HOOK_PICK(HOOK_PARAMS_, HOOK_ARITY(__VA_ARGS__))(__VA_ARGS__)
 #define HOOK_ARGS(...)   HOOK_PICK(HOOK_ARGS_, HOOK_ARITY(__VA_ARGS__))
 

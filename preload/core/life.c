@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of cprof in this process. Any thread; no lock. */
+/* cprof's state in this process. Any thread; no lock. */
 #include "preload/core/life.h"
 
 #include <pthread.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#define WAKE_WAIT_MS 1000 /* most that a step waits for another thread to wake cprof up */
+#define WAKE_WAIT_MS 1000 /* longest wait of a step for another thread that wakes cprof */
 
 _Atomic int cprof_life;
 
 static _Atomic int owner;
-/* the thread that woke cprof up; good once cprof_life is LIFE_WAKING */
+/* the thread that woke cprof; valid from LIFE_WAKING on */
 static _Atomic pthread_t waker;
-static const char *own_path = ""; /* written in the constructor, as the next one is */
+static const char *own_path = ""; /* both are written in the constructor */
 static bool injected;
 
 void cprof_wake(enum wake_reason reason)
@@ -41,7 +41,7 @@ bool life_begin_waking(void)
     return true;
 }
 
-/* Not in what the waker itself calls, nor in a child that was forked meanwhile. */
+/* False in the waking thread itself, and in a child forked meanwhile. */
 static bool another_thread_wakes(void)
 {
     return atomic_load(&cprof_life) == LIFE_WAKING &&
@@ -109,7 +109,7 @@ void life_trace_ready(const struct saved_trace *trace)
     WALK(trace_ready, trace);
 }
 
-/* The shorter of two times to wait; -1 is for ever. */
+/* The shorter of two waits; -1 is endless. */
 static int sooner(int a, int b)
 {
     return a < 0 || (b >= 0 && b < a) ? b : a;

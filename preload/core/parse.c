@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text to number, boolean, choice or list; pure, runs on whichever thread wakes cprof up. */
+/* Parses numbers, booleans, choices and lists. Pure. */
 #include "preload/core/parse.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* The part of text[0..length) without blanks around it. */
+/* text[0..length) without blanks around it. */
 static const char *trim(const char *text, size_t *length)
 {
     while (*length > 0 && is_blank(*text)) {
@@ -60,7 +60,7 @@ bool parse_int(const char *text, int64_t min, int64_t max, int64_t *out)
     }
     if (length == 0)
         return false;
-    /* Built up as a negative number, because INT64_MIN has no positive twin. */
+    /* Counts down from 0, because -INT64_MIN does not fit. */
     int64_t value = 0;
     for (size_t i = 0; i < length; i++) {
         if (digits[i] < '0' || digits[i] > '9')
@@ -89,7 +89,7 @@ bool parse_bool(const char *text, bool *out)
     return true;
 }
 
-/* Index of word[0..length) among choices, or -1. */
+/* The index of word[0..length) in choices, or -1. */
 static int find_choice(const char *word, size_t length, const char *choices)
 {
     if (length == 0)
@@ -146,7 +146,7 @@ static unsigned min_of(unsigned a, unsigned b)
 
 unsigned parse_distance(const char *a, const char *b)
 {
-    /* Three rows of the table: swaps look two rows back. */
+    /* Three rows of the table: a swap needs the row before the last. */
     unsigned rows[3][DISTANCE_MAX + 1];
     size_t a_length = strnlen(a, DISTANCE_MAX);
     size_t b_length = strnlen(b, DISTANCE_MAX);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Text to number, boolean, choice or list. Pure: no globals, no locale, no allocation, no output;
- * any thread. Blanks (space, tab, CR, LF) around a value are ignored everywhere, and only ASCII
- * counts as a digit or a letter. On failure nothing is written to *out.
- */
+/* Parses numbers, booleans, choices and lists. Pure: no globals, locale, allocation or output; any
+ * thread. Blanks (space, tab, CR, LF) around values are ignored. Only ASCII digits and letters
+ * count. *out is written on success only. */
 #ifndef PRELOAD_CORE_PARSE_H
 #define PRELOAD_CORE_PARSE_H
 
@@ -11,35 +9,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* True when text is NULL, empty or holds nothing but blanks. */
+/* True when text is NULL, empty or only blanks. */
 bool parse_is_blank(const char *text);
 
-/*
- * A decimal whole number between min and max into *out. Only digits after an optional '-': no '+',
- * fraction, exponent, hexadecimal or separator; leading zeros are allowed and mean nothing. False
- * when the text is anything else or out of range (also when it would not fit in 64 bits).
- */
+/* Parses a decimal whole number from min to max. Digits after an optional '-'; no '+', fraction,
+ * exponent, hexadecimal or separator; leading zeros are allowed. False for anything else or out of
+ * range. */
 bool parse_int(const char *text, int64_t min, int64_t max, int64_t *out);
 
-/* 0/1, false/true, no/yes, off/on in any case into *out; false for anything else. */
+/* Parses 0/1, false/true, no/yes or off/on in any case. False for anything else. */
 bool parse_bool(const char *text, bool *out);
 
-/*
- * The index of text among choices ("run|epoch|none"), in any case, into *out. A choice "name:ARG"
- * matches every text that begins with "name:" and has something after it. False when none matches.
- */
+/* Sets *out to the index of text in `choices` ("run|epoch|none"), in any case. A choice "name:ARG"
+ * matches "name:" with more text after it. False when none matches. */
 bool parse_choice(const char *text, const char *choices, int *out);
 
-/*
- * A comma-separated list of choices ("cpu|cuda") into *out: bit i for choice i. Repeated items
- * count once. False when an item is empty or no choice.
- */
+/* Sets bit i of *out for choice i in a comma-separated list. Items may repeat. False when an item
+ * is empty or no choice. */
 bool parse_list(const char *text, const char *choices, unsigned *out);
 
-/*
- * How many single-character insertions, deletions, replacements and swaps of neighbours turn a into
- * b, case ignored. Text beyond 63 characters is not looked at.
- */
+/* Number of single-character insertions, deletions, replacements and swaps of neighbours that turn
+ * a into b. Ignores case and text beyond 63 characters. */
 unsigned parse_distance(const char *a, const char *b);
 
 #endif

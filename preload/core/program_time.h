@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where training stands, in the terms of cprof.h. Pure; any thread. Include behind cprof.h. */
+/* The position of the training in the terms of cprof.h. Pure; any thread. Include after cprof.h. */
 #ifndef PRELOAD_CORE_PROGRAM_TIME_H
 #define PRELOAD_CORE_PROGRAM_TIME_H
 
 #include "preload/cprof.h"
 #include "writer/writer.h"
 
-/* step: the number that the program is to see. */
+/* step: the number for the program. */
 static inline struct cprof_time program_time(const struct train_time *t, int64_t step)
 {
     return (struct cprof_time){.size = sizeof(struct cprof_time),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions and classes of the torch in this process. torch/torch.c finds them. */
+/* The functions and classes of the torch in this process; torch/torch.c finds them. */
 #ifndef PRELOAD_CORE_TORCH_API_H
 #define PRELOAD_CORE_TORCH_API_H
 
@@ -9,29 +9,29 @@
 
 #include "preload/core/torch_layout.h"
 
-/* What is known of the torch in this process. Written once by torch_start(), before a callback
- * runs; constant afterwards. */
+/* Written once by torch_start() before a callback runs; constant afterwards. */
 struct torch_api {
-    const struct torch_layout *layout; /* NULL: version not known, operators stay off */
-    uint64_t (*add)(void *callback);   /* see torch.c for how the 40-byte callback is passed */
+    const struct torch_layout *layout; /* NULL: unknown version, operators are not recorded */
+    uint64_t (*add)(void *callback);   /* torch.c describes how the 40-byte callback is passed */
     void (*disable)(uint64_t handle);
     void (*reenable)(uint64_t handle);
     const char *(*name)(const void *function);
-    size_t (*num_inputs)(const void *function); /* of its schema; NULL: not found */
-    bool (*grad_mode)(void); /* whether it is on in this thread; NULL: not found */
+    size_t (*num_inputs)(const void *function); /* of the schema; NULL: not found */
+    bool (*grad_mode)(void); /* whether gradients are enabled in this thread; NULL: not found */
     /* __cxa_get_globals() of the C++ library (Itanium C++ ABI: Exception Handling, 2.2.2); NULL:
      * not found */
     struct exceptions {
         void *caught;
         uint32_t uncaught;
     } * (*exceptions)(void);
-    /* what the first word of a SparseTensorImpl, and of a SparseCsrTensorImpl, is: its table of
-     * functions; NULL: not found */
+    /* the vtables, which are the first words of a SparseTensorImpl and a SparseCsrTensorImpl; NULL:
+     * not found */
     const void *coo_class, *compressed_class;
-    const void *undefined_tensor; /* the address of the one undefined tensor, or NULL */
+    const void *undefined_tensor; /* address of the undefined tensor, or NULL */
     const void *(*debug_info)(
-        uintptr_t kind);  /* what the thread keeps of that kind; NULL: not found */
-    uintptr_t comms_kind; /* of what c10d says of a transfer */
+        /* the thread's debug info of that kind; NULL: not found */
+        uintptr_t kind);
+    uintptr_t comms_kind; /* the kind for transfers of c10d */
     char version[32];
 };
 extern struct torch_api torch_api;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the fields that cprof reads lie inside libtorch's C++ objects, for each torch version.
+ * Offsets of the fields that cprof reads in libtorch's C++ objects, for each torch version.
  *
- * cprof gives at::addGlobalCallback a C function and reads the at::RecordFunction it is handed, the
- * operator's inputs (c10::IValue) and their tensors (c10::TensorImpl) by offset, with no torch
- * header. The rows are in torch_layout.def; scripts/lint/torch_layout_check.cpp compares a row with
- * the headers of an installed torch. A version without a row must not be read: torch_layout_find
- * says NULL. Offsets are those of 64-bit Linux and are the same on x86-64 and aarch64.
+ * cprof passes a C function to at::addGlobalCallback. By these offsets it reads the
+ * at::RecordFunction, the operator's inputs (c10::IValue) and their tensors (c10::TensorImpl),
+ * without a header of torch. The rows are in torch_layout.def; scripts/lint/torch_layout_check.cpp
+ * compares a row with the headers of an installed torch. torch_layout_find() returns NULL for a
+ * version without a row, which must not be read. Offsets are for 64-bit Linux, the same on x86-64
+ * and aarch64.
  *
- * How torch.profiler (Kineto) writes inputs, which cprof does too. Read in torch's source, seen by
- * running 2.5.1 and 2.13.0; other versions as marked. An operator with no inputs gets none of the
- * keys; else "Input Dims", "Input type" and "Concrete Inputs" all have one entry per input. The
- * first line that fits decides:
+ * How torch.profiler (Kineto), and therefore cprof, writes inputs: read in torch's source, and seen
+ * with 2.5.1 and 2.13.0. An operator without inputs gets none of the keys. Otherwise "Input Dims",
+ * "Input type" and "Concrete Inputs" have one entry per input. The first row that fits counts:
  *
  *   input                                            | type        | dims          | concrete
  *   Tensor, undefined; or nested (ti_key_set has     |             |               |
@@ -30,16 +30,18 @@
  *   all else: None, String, Device, Generator, Dict, |             |               |
  *     Tuple, Object, Stream, Storage ...             | ""          | []            | ""
  *
- * Layout, dtype and memory format arguments are Int, so Scalar. A Python number given for a tensor
- * argument (torch.add(x, 1.5)) is a 0-dim tensor by then: double/long int/bool/
- * c10::complex<double>, dims []. A value is printed as True/False, 3, 0.10000000000000001 (17
- * digits, whole doubles as "1."), all entries as strings. Where mask_custom_sizes is set (a
- * subclass whose sizes are computed in Python) torch asks the subclass; the fields give what the
- * wrapper was made with. "Sequence number" and "Fwd thread id" are written if rf_sequence_nr >= 0;
- * an "autograd::engine::evaluate_function: ..." range (scope FUNCTION) whose next event on the
- * thread is a BACKWARD_FUNCTION takes that event's two numbers. Older, by headers only: before 2.2
- * a TensorList's dims are always []; before 2.1 there is no ScalarList and no concrete value.
- * Debian's 1.13 has no Kineto: its traces hold no inputs.
+ * Layout, dtype and memory format arguments are Int, so Scalar. A Python number passed as a tensor
+ * (torch.add(x, 1.5)) is a 0-dim tensor by then, of type double, long int, bool or
+ * c10::complex<double>, with dims []. Values are strings: True/False, 3, 0.10000000000000001 (17
+ * digits; whole doubles as "1."). With mask_custom_sizes (sizes computed in Python) torch asks the
+ * subclass; the fields hold the sizes that the wrapper was made with.
+ *
+ * "Sequence number" and "Fwd thread id" are written if rf_sequence_nr >= 0. A range
+ * "autograd::engine::evaluate_function: ..." (scope FUNCTION) takes both from the thread's next
+ * event if that is a BACKWARD_FUNCTION.
+ *
+ * Older versions, known from headers only: before 2.2 a TensorList's dims are always []. Before 2.1
+ * there is no ScalarList and no concrete value. Debian's 1.13 has no Kineto, so no inputs.
  */
 #ifndef CPROF_PRELOAD_TORCH_LAYOUT_H
 #define CPROF_PRELOAD_TORCH_LAYOUT_H
@@ -51,19 +53,19 @@
 /* A torch version as one number, for comparing. */
 #define TORCH_LAYOUT_VERSION(major, minor) (1000 * (major) + (minor))
 
-/* A tag that this version does not have. */
+/* A value that this version lacks. */
 #define TORCH_LAYOUT_ABSENT 0xffff
 
 /*
- * Mangled names (libtorch_cpu.so) that hold for every version in the table. The C prototypes, with
+ * Mangled names (libtorch_cpu.so), the same for all versions of the table. Their C prototypes, with
  * RF = const at::RecordFunction & = const void *:
  *   ADD_GLOBAL       uint64_t f(callback by value: cb_size bytes, so in memory on the stack)
  *   DISABLE, REENABLE, REMOVE   void f(uint64_t handle)
  *   NAME             const char *f(RF)
  *   CURRENT_THREAD   uint64_t f(void)
  *   NUM_INPUTS       size_t f(RF)
- * aarch64 passes the callback by reference to a copy; a C struct of cb_size bytes given by value
- * does the right thing on both.
+ * aarch64 passes a reference to a copy of the callback. A C struct of cb_size bytes passed by value
+ * fits both.
  */
 #define TORCH_SYM_ADD_GLOBAL     "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE"
 #define TORCH_SYM_DISABLE        "_ZN2at15disableCallbackEm"
@@ -73,40 +75,36 @@
 #define TORCH_SYM_CURRENT_THREAD "_ZN2at14RecordFunction15currentThreadIdEv"
 #define TORCH_SYM_NUM_INPUTS     "_ZNK2at14RecordFunction10num_inputsEv"
 
-/*
- * Which std::string the library was built with: exactly one of the two is exported by
- * libtorch_cpu.so. Wheels up to 2.5 have the old one, from 2.6 or 2.7 on (by
- * platform) the new one; Debian's 1.13 has the new one. So look, do not go by version.
- */
+/* Which std::string the library was built with: libtorch_cpu.so exports exactly one of the two.
+ * Wheels up to 2.5 have the old one, later ones (2.6 or 2.7, by platform) and Debian's 1.13 the new
+ * one, so the version does not tell. */
 /* In libc10.so: bool(), of the calling thread. */
 #define TORCH_SYM_GRAD_MODE "_ZN3c108GradMode10is_enabledEv"
 
 #define TORCH_SYM_ABI_CXX11 "_ZN5torch8profiler4impl10inputTypesB5cxx11ERKN2at14RecordFunctionE"
 #define TORCH_SYM_ABI_OLD   "_ZN5torch8profiler4impl10inputTypesERKN2at14RecordFunctionE"
 
-/* The one undefined tensor (libc10.so, data): an IValue's or list element's pointer equals it. */
+/* The undefined tensor (libc10.so, data): tensors in IValues and lists that are undefined point to
+ * it. */
 #define TORCH_SYM_UNDEFINED_TENSOR "_ZN3c1019UndefinedTensorImpl10_singletonE"
 
-/* Tables of virtual functions (libtorch_cpu.so, data): the keys alone do not tell a sparse tensor
- * from one that stands for it. */
+/* Vtables (libtorch_cpu.so, data): dispatch keys do not distinguish a sparse tensor from its
+ * wrappers. */
 #define TORCH_SYM_COO_CLASS        "_ZTVN2at16SparseTensorImplE"
 #define TORCH_SYM_COMPRESSED_CLASS "_ZTVN2at19SparseCsrTensorImplE"
 
-/*
- * What a thread has said of what it does (libc10.so): DebugInfoBase *f(kind). A kind is a number up
- * to 2.12; since then a pointer, which the variable holds.
- */
+/* A thread's debug info (libc10.so): DebugInfoBase *f(kind). Up to 2.12 a kind is a number, from
+ * 2.13 on a pointer, which the variable holds. */
 #define TORCH_SYM_DEBUG_INFO  "_ZN3c1020ThreadLocalDebugInfo3getENS_13DebugInfoKindE"
 #define TORCH_SYM_COMMS_KIND  "_ZN3c1013DebugInfoKind16PARAM_COMMS_INFOE"
 #define TORCH_COMMS_KIND      4
 #define TORCH_COMMS_TYPE_NAME "N5torch19ParamCommsDebugInfoE" /* std::type_info::name() */
 
-/*
- * Its constructor (libtorch_cpu.so), which takes what the object keeps: a build from between two
- * releases that keeps something else does not export it. %s: "ii" or "ll", the counts of elements;
- * "b" where it is told whether the operation is asynchronous. From the objects that g++ 12 makes of
- * the headers of 2.4.1 to 2.15.0 with both ABIs; seen in the libraries of 2.7 and 2.13 to 2.15.
- */
+/* The constructor of ParamCommsDebugInfo (libtorch_cpu.so). Its types tell the object's fields: a
+ * development build with other fields does not export it. %s: "ii" or "ll" for the counts of
+ * elements, then "b" if it takes whether the operation is asynchronous. From objects that g++ 12
+ * made of the headers of 2.4.1 to 2.15.0 with both ABIs; seen in the libraries of 2.7 and 2.13 to
+ * 2.15. */
 #define TORCH_SYM_COMMS_CXX11                                                                      \
     "_ZN5torch19ParamCommsDebugInfoC1ESt5tupleIJNSt7__cxx1112basic_stringIcSt11char_"              \
     "traitsIcESaIcEEES7_EEiOS7_%sN3c1010ScalarTypeESt6vectorIlSaIlEESE_iii%s"
@@ -114,7 +112,7 @@
     "_ZN5torch19ParamCommsDebugInfoC1ESt5tupleIJSsSsEEiOSs%sN3c1010ScalarTypeESt6vectorIlSaIlEES8" \
     "_iii%s"
 
-/* at::RecordScope: the same in every version of the table. */
+/* at::RecordScope, the same in all versions of the table. */
 enum torch_scope {
     TORCH_SCOPE_FUNCTION = 0,
     TORCH_SCOPE_BACKWARD_FUNCTION = 1,
@@ -129,26 +127,24 @@ enum torch_scope {
     TORCH_SCOPE_COUNT = 10
 };
 
-/*
- * One row. All offsets are in bytes from the start of the object named; every member is a
- * uint16_t, which torch_layout_check.cpp relies on.
- */
+/* A row. Offsets are bytes from the start of the named object. torch_layout_check.cpp needs every
+ * member to be a uint16_t. */
 struct torch_layout {
     uint16_t min_version; /* first torch version of the row, TORCH_LAYOUT_VERSION */
-    uint16_t max_version; /* last one, included */
-    uint16_t cxx11_abi;   /* 1: std::string of 32 bytes, 0: of 8 bytes */
+    uint16_t max_version; /* last torch version of the row */
+    uint16_t cxx11_abi;   /* 1: std::string has 32 bytes; 0: 8 bytes */
 
-    /* at::RecordFunctionCallback: trivially copyable. Zero it, then fill it in. */
+    /* at::RecordFunctionCallback, trivially copyable. Zero it before filling it in. */
     uint16_t cb_size;
     uint16_t cb_start;         /* void *(*)(void *ret, RF): store the context in *ret, return ret */
     uint16_t cb_end;           /* void (*)(RF, void *context) */
     uint16_t cb_sampling_prob; /* double, 1.0 = every call */
     uint16_t cb_scopes;        /* bool[TORCH_SCOPE_COUNT] */
-    uint16_t cb_needs_inputs;  /* bool: without it rf_inputs_size is 0 */
+    uint16_t cb_needs_inputs;  /* bool; if false, rf_inputs_size is 0 */
     uint16_t cb_needs_outputs; /* bool */
-    uint16_t cb_needs_ids;     /* bool: without it rf_handle is 0 */
+    uint16_t cb_needs_ids;     /* bool; if false, rf_handle is 0 */
 
-    /* at::RecordFunction. The inputs may be read in the start callback only. */
+    /* at::RecordFunction. Its inputs are valid in the start callback only. */
     uint16_t rf_size;
     uint16_t rf_thread_id;     /* uint64_t, torch's own thread number, from 1 */
     uint16_t rf_scope;         /* uint8_t, enum torch_scope */
@@ -159,12 +155,12 @@ struct torch_layout {
     uint16_t rf_handle;        /* uint64_t */
     uint16_t rf_is_async;      /* bool */
 
-    /* c10::IValue. For a tensor or any object the payload is the pointer to it. */
+    /* c10::IValue. For tensors and objects, the payload is a pointer. */
     uint16_t iv_size;
     uint16_t iv_payload; /* 8 bytes: pointer, int64_t, double or bool (first byte) */
     uint16_t iv_tag;     /* uint32_t, one of the values below */
     uint16_t tag_none;
-    uint16_t tag_tensor; /* the payload is never NULL: undefined is TORCH_SYM_UNDEFINED_TENSOR */
+    uint16_t tag_tensor; /* never NULL: undefined is TORCH_SYM_UNDEFINED_TENSOR */
     uint16_t tag_storage;
     uint16_t tag_double;
     uint16_t tag_complex_double; /* the payload points to an object */
@@ -185,73 +181,71 @@ struct torch_layout {
     /* bits 1 << tag: double, complex double, int, bool and the symbolic ones */
     uint16_t scalar_tags;
 
-    /* c10::detail::ListImpl and the c10::Type of its elements. */
+    /* c10::detail::ListImpl, and the c10::Type of its elements. */
     uint16_t list_begin;        /* const IValue * */
     uint16_t list_end;          /* const IValue * */
     uint16_t list_element_type; /* const c10::Type *, never NULL */
     uint16_t type_kind;         /* in c10::Type: uint32_t */
-    uint16_t kind_tensor;       /* that number for TensorType: the list is a TensorList */
+    uint16_t kind_tensor;       /* type_kind of TensorType: such a list is a TensorList */
 
-    /* c10::TensorImpl, and the c10::StorageImpl it points to. */
+    /* c10::TensorImpl, and its c10::StorageImpl. */
     uint16_t ti_size;
     uint16_t ti_storage;        /* const c10::StorageImpl *, NULL for sparse and opaque tensors */
     uint16_t ti_ndim;           /* size_t */
     uint16_t ti_sizes;          /* int64_t[ndim], or int64_t * if ndim > ti_inline_max */
-    uint16_t ti_inline_max;     /* strides follow: at [ti_inline_max] or at [ndim] */
+    uint16_t ti_inline_max;     /* strides follow the sizes: at [ti_inline_max] or at [ndim] */
     uint16_t ti_storage_offset; /* int64_t, in elements */
     uint16_t ti_numel;          /* int64_t */
-    uint16_t ti_dtype;          /* uint16_t, c10::ScalarType; dtype_undefined = undefined tensor */
+    uint16_t ti_dtype;          /* uint16_t, c10::ScalarType; dtype_undefined: undefined tensor */
     uint16_t ti_device_set;     /* bool: the device is known */
     uint16_t ti_device_type;    /* int8_t, 0 = CPU, 1 = CUDA */
     uint16_t ti_device_index;   /* int8_t, -1 = none */
     uint16_t ti_flags;          /* uint8_t holding the two bit-fields below */
-    uint16_t mask_policy;       /* sizes_strides_policy_: all bits down = sizes are the fields' */
-    uint16_t mask_custom_sizes; /* its bit that sends sizes() to a virtual function */
-    uint16_t mask_symbolic;     /* has_symbolic_sizes_strides_: the sizes are no numbers */
+    uint16_t mask_policy; /* sizes_strides_policy_; if none is set, the size fields are valid */
+    uint16_t mask_custom_sizes; /* its bit that makes sizes() call a virtual function */
+    uint16_t mask_symbolic;     /* has_symbolic_sizes_strides_: sizes are symbols */
     uint16_t ti_key_set;        /* uint64_t, bits of DispatchKeySet */
     uint16_t st_data;           /* void *, address of the data (in c10::StorageImpl) */
     uint16_t st_nbytes;         /* int64_t, negative = symbolic */
-    uint16_t key_nested;        /* bit number in the key set: a nested tensor */
-    uint16_t key_sparse;        /* bit number in it: a sparse (COO) tensor */
-    /* Of tensors that only stand for others, which operators inside the operator get;
-     * TORCH_LAYOUT_ABSENT: not looked at in this version. */
-    uint16_t key_python;       /* a subclass that handles operators in Python: DTensor */
+    uint16_t key_nested;        /* bit number in the key set: nested tensor */
+    uint16_t key_sparse;        /* bit number: sparse (COO) tensor */
+    /* Bit numbers of wrapper tensors, which operators inside an operator get. TORCH_LAYOUT_ABSENT:
+     * not read in this version. */
+    uint16_t key_python;       /* subclasses handled in Python, such as DTensor */
     uint16_t key_vmap;         /* torch.func.vmap: FuncTorchBatched */
-    uint16_t key_old_vmap;     /* vectorized gradients, is_grads_batched: Batched */
+    uint16_t key_old_vmap;     /* vectorized gradients (is_grads_batched): Batched */
     uint16_t key_grad_wrapper; /* torch.func.grad, vjp, jvp: FuncTorchGradWrapper */
 
-    /* c10::ivalue::Object around a c10d::ProcessGroup, and that; TORCH_LAYOUT_ABSENT: not looked at
-     * in this version. */
-    uint16_t ob_slots;    /* const IValue *, and behind it their end: one, of the tag below */
+    /* c10::ivalue::Object around a c10d::ProcessGroup, and the group itself. TORCH_LAYOUT_ABSENT:
+     * not read in this version. */
+    uint16_t ob_slots;    /* const IValue * and then its end; one element, of tag_capsule */
     uint16_t tag_capsule; /* its payload points to the group */
     uint16_t pg_rank;     /* int32_t */
     uint16_t pg_size;     /* int32_t */
 
-    /* torch::ParamCommsDebugInfo, what c10d says of a transfer. TORCH_LAYOUT_ABSENT: not looked at,
-     * or not there, in this version. A vector is begin and end. */
+    /* torch::ParamCommsDebugInfo, c10d's description of a transfer. TORCH_LAYOUT_ABSENT: unknown or
+     * missing in this version. A std::vector is a begin and an end pointer. */
     uint16_t pc_about;     /* std::string: the group's description */
-    uint16_t pc_group;     /* std::string: its name */
-    uint16_t pc_rank;      /* int32_t, of a send or recv the peer's in the group */
+    uint16_t pc_group;     /* std::string: the group's name */
+    uint16_t pc_rank;      /* int32_t; for a send or recv, the peer's rank in the group */
     uint16_t pc_size;      /* int32_t */
-    uint16_t pc_name;      /* std::string: the collective */
-    uint16_t pc_in;        /* elements; int32_t or int64_t, by the distance to the next */
+    uint16_t pc_name;      /* std::string: the collective's name */
+    uint16_t pc_in;        /* number of elements; int32_t or int64_t: pc_out - pc_in bytes */
     uint16_t pc_out;       /* the same */
     uint16_t pc_dtype;     /* int8_t, c10::ScalarType */
     uint16_t pc_in_split;  /* std::vector<int64_t> */
     uint16_t pc_out_split; /* std::vector<int64_t> */
-    uint16_t pc_start;     /* int32_t, rank in the world of the group's first; -1 = not known */
-    uint16_t pc_stride;    /* int32_t, to the next; 0 = not known */
+    uint16_t pc_start;     /* int32_t, world rank of the group's first member; -1: unknown */
+    uint16_t pc_stride;    /* int32_t, distance to the next member; 0: unknown */
     uint16_t pc_ranks;     /* std::vector<int64_t> */
     uint16_t pc_async;     /* bool */
     uint16_t pc_seq;       /* int64_t, -1 = not known */
 
-    uint16_t dtype_undefined; /* ScalarType::Undefined = the number of dtypes of this version */
+    uint16_t dtype_undefined; /* ScalarType::Undefined, the number of this version's dtypes */
 };
 
-/*
- * The row for a torch version, or NULL if there is none. cxx11_abi: which of TORCH_SYM_ABI_CXX11
- * and TORCH_SYM_ABI_OLD libtorch_cpu.so exports. The row is static and constant.
- */
+/* The row of a torch version, or NULL; static and constant. cxx11_abi: libtorch_cpu.so exports
+ * TORCH_SYM_ABI_CXX11. */
 static inline const struct torch_layout *torch_layout_find(int major, int minor, bool cxx11_abi)
 {
     static const struct torch_layout rows[] = {
@@ -283,11 +277,8 @@ static inline const struct torch_layout *torch_layout_find(int major, int minor,
     return NULL;
 }
 
-/*
- * The text that torch.profiler writes under "Input type" for a tensor of c10::ScalarType dtype, ""
- * for an undefined or unknown one. New dtypes were only ever added at the end, so one table serves
- * all versions. row: as torch_layout_find gave it.
- */
+/* The name that torch.profiler writes under "Input type" for a c10::ScalarType; "" for an undefined
+ * or unknown one. New dtypes are appended, so one table serves all versions. */
 static inline const char *torch_layout_dtype(const struct torch_layout *row, unsigned dtype)
 {
     static const char *const names[] = {

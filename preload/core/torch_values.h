@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading an operator's inputs (c10::IValue, c10::TensorImpl) by torch_layout.h's offsets: what
- * shapes and FLOPs are made from. In the operator's start callback only: the inputs live as long as
- * the call. No reference is taken, nothing is written. */
+/* Reads an operator's inputs (c10::IValue, c10::TensorImpl) by the offsets of torch_layout.h. Only
+ * in the operator's start callback: inputs live as long as the call. Takes no reference, writes
+ * nothing. */
 #ifndef PRELOAD_CORE_TORCH_VALUES_H
 #define PRELOAD_CORE_TORCH_VALUES_H
 
@@ -19,13 +19,13 @@ static inline uint64_t value_word(const void *object, uint16_t offset)
     return value;
 }
 
-/* The same as an address. */
+/* The pointer at an offset of an object. */
 static inline const void *value_pointer(const void *object, uint16_t offset)
 {
     return (const void *)(uintptr_t)value_word(object, offset);
 }
 
-/* Which kind of c10::IValue it is. */
+/* The tag of a c10::IValue. */
 static inline uint32_t value_tag(const void *value)
 {
     uint32_t tag;
@@ -33,7 +33,7 @@ static inline uint32_t value_tag(const void *value)
     return tag;
 }
 
-/* A tensor whose sizes can be told; nested and symbolic ones cannot, as in Kineto. */
+/* Whether a tensor has numeric sizes; nested and symbolic tensors do not, as in Kineto. */
 static inline bool value_has_sizes(const void *tensor)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -47,27 +47,27 @@ static inline bool value_has_sizes(const void *tensor)
            dtype < l->dtype_undefined && value_word(tensor, l->ti_ndim) <= DIMS_MAX;
 }
 
-/* The keys of layouts without strides: mkldnn's and those of sparse tensors stand in a row, before
- * that of nested tensors. */
+/* Keys of layouts without strides: mkldnn and sparse ones, which are adjacent and precede the
+ * nested key. */
 static inline uint64_t value_strideless_keys(const struct torch_layout *l)
 {
     return (UINT64_C(1) << l->key_nested) - (UINT64_C(1) << (l->key_sparse - 1));
 }
 
-/* Whether its layout has strides: not sparse (COO, CSR) and not mkldnn's. */
+/* Whether the layout has strides: neither sparse (COO, CSR) nor mkldnn. */
 static inline bool value_is_strided(const void *tensor)
 {
     const struct torch_layout *l = torch_api.layout;
     return !(value_word(tensor, l->ti_key_set) & value_strideless_keys(l));
 }
 
-/* Whether the tag is one of those that Kineto calls Scalar. */
+/* Whether Kineto calls this tag Scalar. */
 static inline bool value_is_scalar(uint32_t tag)
 {
     return tag < 16 && (torch_api.layout->scalar_tags >> tag & 1);
 }
 
-/* The tensor's number of dimensions in *n and its sizes; only if value_has_sizes(). */
+/* The tensor's sizes; *n is the number of dimensions. Only if value_has_sizes(). */
 static inline const int64_t *value_sizes(const void *tensor, uint64_t *n)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -76,7 +76,7 @@ static inline const int64_t *value_sizes(const void *tensor, uint64_t *n)
                                  : (const int64_t *)((const char *)tensor + l->ti_sizes);
 }
 
-/* The operator's inputs: the first c10::IValue, and how many there are. */
+/* The operator's first input (c10::IValue); *n is the number of inputs. */
 static inline const char *value_inputs(const void *function, uint64_t *n)
 {
     *n = value_word(function, torch_api.layout->rf_inputs_size);

@@ -92,7 +92,7 @@ def test_program_uses_torch_profiler(tmp_path):
     assert [len(one.ops("^aten::addmm$")) for one in traces(done)] == [4, 4, 4]
 
 
-FORKED = r"processes that \d+ has forked run operators, which are not recorded; those of processes that it spawns are, with CPROF_TRACE_CHILDREN=1"
+FORKED = r"processes forked by \d+ run operators, which cprof does not record; it records spawned processes, with CPROF_TRACE_CHILDREN=1"
 
 
 def test_forks_in_a_window(tmp_path):

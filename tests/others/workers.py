@@ -30,7 +30,7 @@ SERVERS = {"uvicorn": "uvicorn workers:asgi --log-level warning --port {port}",
 POOLS = {name: ("close", "terminate") for name in ("fork", "spawn", "forkserver", "fork-awake", "spawn-awake")}
 KINDS = {**{name: ("term", "kill") for name in SERVERS}, **POOLS}
 UNTRACED = ("gunicorn-preload", "fork-awake")
-FORKED = r"cprof: processes that \d+ has forked run operators, which are not recorded; .*"
+FORKED = r"cprof: processes forked by \d+ run operators, which cprof does not record; .*"
 USUAL = r"cprof: (no step was marked|rank 0: 1 trace, ).*"
 
 
