@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks up real functions once for each calling object. */
+/* Looks up real functions, once for each calling object. */
 #define _GNU_SOURCE
 #include "preload/link/callee.h"
 
@@ -7,7 +7,7 @@
 
 #include "writer/writer.h"
 
-#define CALLEES 2048u /* in all; what finds no room is looked up each time */
+#define CALLEES 2048u /* for all exports together; without room, each call looks up again */
 
 static struct callee pool[CALLEES];
 static _Atomic uint32_t used;
@@ -18,7 +18,7 @@ struct extent {
     uintptr_t at, low, high;
 };
 
-/* For loader_walk(): the addresses of the object that holds `at`. */
+/* For loader_walk(): the address range of the object that holds `at`. */
 static int find_extent(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct extent *e = data;
@@ -39,7 +39,7 @@ static int find_extent(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* What was found for code at this address, where it still holds. */
+/* The valid entry for the object that holds `at`, or NULL. */
 static inline struct callee *known(struct callee_slot *slot, uintptr_t at, uint64_t now)
 {
     struct callee *c = atomic_load_explicit(&slot->first, memory_order_acquire);
@@ -48,7 +48,7 @@ static inline struct callee *known(struct callee_slot *slot, uintptr_t at, uint6
     return c;
 }
 
-/* An entry of the same addresses, which is not good any more. */
+/* An outdated entry with the same address range. */
 static struct callee *of_extent(struct callee_slot *slot, const struct extent *e)
 {
     struct callee *c = atomic_load_explicit(&slot->first, memory_order_acquire);
@@ -57,7 +57,7 @@ static struct callee *of_extent(struct callee_slot *slot, const struct extent *e
     return c;
 }
 
-/* Two threads may do so at once: they come from the same object, and write the same. */
+/* Two threads may fill an entry at once: they write the same values. */
 static void fill(struct callee *c, void *real, uint64_t generation, uint64_t now)
 {
     atomic_store(&c->seen, NOT_SEEN);
@@ -66,7 +66,7 @@ static void fill(struct callee *c, void *real, uint64_t generation, uint64_t now
     atomic_store_explicit(&c->seen, now, memory_order_release);
 }
 
-/* Remembers what was found. Two threads may do so at once: the second entry is never reached. */
+/* Stores a result. Of two equal entries added at once, the later in the list is never reached. */
 static void remember_callee(struct callee_slot *slot, uintptr_t at, void *real, uint64_t generation,
                             uint64_t now)
 {

@@ -12,9 +12,8 @@
 static const char *first, *hidden;
 static bool first_is_own, own_is_hidden;
 
-/* For loader_walk(). What is loaded together with the program stands before the C library. Copies
- * that are opened later, through a variable for the driver, NVTX or ITT, are found by who opens
- * them alone. */
+/* For loader_walk(): finds copies that were preloaded or linked, which precede the C library.
+ * Copies opened later, for the driver, NVTX or ITT, are found only by those that open them. */
 static int look_at_copy(struct dl_phdr_info *info, size_t size, void *unused)
 {
     struct elf_loaded o;

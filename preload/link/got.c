@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes GOT entries of loaded objects. An entry in a RELRO page is written only when
- * the loader has made that page read-only: until then it may still be relocating the object, on
- * another thread. */
+/* Reads and writes GOT entries of loaded objects. Entries in RELRO pages are written only once the
+ * loader has made the page read-only; before that, another thread may still be relocating the
+ * object. */
 #define _GNU_SOURCE
 #include "preload/link/got.h"
 
@@ -50,8 +50,7 @@ bool got_describe(const struct dl_phdr_info *info, struct got_object *o)
     return o->dynamic != NULL;
 }
 
-/* An address of the dynamic section, which the loader has moved to where the object is (but for the
- * kernel's own object). */
+/* An absolute address. The loader has relocated those in dynamic sections, except the vDSO's. */
 static uintptr_t moved(const struct got_object *o, ElfW(Addr) address)
 {
     return (uintptr_t)(address < o->base ? o->base + address : address);
@@ -76,7 +75,8 @@ static void walk_table(const struct walk *w, uintptr_t table, size_t bytes)
     }
 }
 
-/* The tables of an object's dynamic section; false: it has no symbols. */
+/* Tables of an object's dynamic section. find_tables() returns false for an object without
+ * symbols. */
 struct tables {
     uintptr_t symbols, strings, calls, others;
     size_t calls_bytes, others_bytes;
@@ -115,7 +115,7 @@ void got_entries(const struct got_object *o,
     walk_table(&w, t.others, t.others_bytes);
 }
 
-/* PROT_READ and PROT_WRITE of the page that holds the address, as /proc says; -1: not known. */
+/* PROT_READ and PROT_WRITE of the address's page, from /proc/self/maps; -1: unknown. */
 static int protection(uintptr_t address)
 {
     char buf[4096];
@@ -136,7 +136,7 @@ static int protection(uintptr_t address)
         len -= (size_t)(line - buf);
         memmove(buf, line, len);
         if (len == sizeof buf - 1)
-            len = 0; /* a line without end */
+            len = 0; /* a line that does not fit */
     }
     if (fd >= 0)
         close(fd);
@@ -202,7 +202,7 @@ void got_find_calls(const char *prefix, struct got_call *calls, unsigned n)
     loader_walk(look_for_calls, &wanted);
 }
 
-/* Asks the kernel to add nothing to the word: it says no where a write would be a fault. */
+/* Tests with FUTEX_WAKE_OP, which adds 0 to the word: EFAULT where a write would be a fault. */
 static bool is_writable(void *_Atomic *slot)
 {
     static _Atomic uint32_t nobody_waits;

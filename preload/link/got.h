@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of the global offset tables of loaded objects, through which their calls to other objects
- * go. But for the last part, all of it under the loader's list (loader_walk()), where no object can
- * go away. */
+/* Entries of loaded objects' global offset tables, through which they call other objects. Functions
+ * run inside loader_walk(), where no object can be unloaded, except those of the last part. */
 #ifndef PRELOAD_LINK_GOT_H
 #define PRELOAD_LINK_GOT_H
 
@@ -10,18 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the loader says about one object. Both numbers tell which: addresses of objects that went
- * are given again. */
+/* A loaded object. `base` and `dynamic` together identify it, since addresses are reused. */
 struct got_object {
     ElfW(Addr) base;
     const ElfW(Dyn) * dynamic;
-    uintptr_t relro, relro_end; /* whole pages that are read-only once the object is relocated */
+    uintptr_t relro, relro_end; /* whole pages that are read-only after relocation */
 };
 
-/* False: it has no dynamic section. */
+/* Returns false for an object without a dynamic section. */
 bool got_describe(const struct dl_phdr_info *info, struct got_object *o);
 
-/* Calls entry() for each entry of the object, with the name it stands for. */
+/* Calls entry() for each function entry of the object, with its symbol's name. */
 void got_entries(const struct got_object *o,
                  void (*entry)(const struct got_object *o, const char *name, void *_Atomic *slot,
                                void *arg),
@@ -29,31 +27,30 @@ void got_entries(const struct got_object *o,
 
 enum got_written {
     GOT_WRITTEN,
-    /* the loader may still be relocating the object (without /proc it always seems so), or has
-     * bound the entry meanwhile */
+    /* the loader may still be relocating the object (always assumed without /proc), or has just
+     * bound the entry */
     GOT_LATER,
     GOT_REFUSED /* the page cannot be made writable */
 };
 
-/* Puts `to` where `found` stands. A read-only page is writable for the moment of the write. */
+/* Replaces `found` by `to` in an entry. A read-only page is made writable for that. */
 enum got_written got_write(const struct got_object *o, void *_Atomic *slot, void *found, void *to);
 
-/* ---- outside the loader's list, for an object that stays loaded ---- */
+/* ---- outside loader_walk(), for an object that stays loaded ---- */
 
-/* One function that an object calls. */
+/* A function that an object calls. */
 struct got_call {
     const char *name;
-    /* NULL: the object does not call it through an entry, or the loader makes that entry
-     * read-only */
+    /* >NULL: the object does not call it through an entry, or the entry is in a RELRO page */
     void *_Atomic *slot;
 };
 
-/* Fills in the slots of `n` calls of the first loaded object whose file name begins with `prefix`.
- * Walks the loader's list. */
+/* Finds the entries of `n` functions in the first loaded object whose file name begins with
+ * `prefix`. Walks the loader's list. */
 void got_find_calls(const char *prefix, struct got_call *calls, unsigned n);
 
-/* Puts `to` where `found` stands, in one atomic write. False, and nothing is changed: something
- * else stands there, or the page is not writable now. Keeps errno. Any thread. */
+/* Replaces `found` by `to` in one atomic write. Returns false, and changes nothing, if another
+ * value is there or the page is not writable. Keeps errno. Any thread. */
 bool got_swap(void *_Atomic *slot, void *found, void *to);
 
 #endif

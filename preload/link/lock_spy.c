@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds a mutex that another library keeps to itself; see lock_spy.h. Any application thread. */
+/* Finds a mutex that is private to another library. Any application thread. */
 #include "preload/link/lock_spy.h"
 
 #include <link.h>
@@ -23,17 +23,18 @@
 
 #define SLOTS_MAX 4
 
-/* What is known of the object. Filled under the loader's lock, used after. */
+/* The object, filled under the loader's lock, used afterwards. */
 struct object {
     const char *prefix;
     uintptr_t start, end; /* of its mapping */
     struct got_object got;
-    _Atomic uintptr_t *slots[SLOTS_MAX]; /* where it keeps its pointers to pthread_mutex_lock */
+    _Atomic uintptr_t *slots[SLOTS_MAX]; /* its entries for pthread_mutex_lock */
     unsigned n_slots;
 };
 
-static _Atomic(pthread_t) spied_on;           /* the thread in `call`, 0 = none */
-static pthread_mutex_t *_Atomic first_locked; /* by that thread; written by it */
+static _Atomic(pthread_t) spied_on; /* the thread inside `call`; 0: none */
+/* the first mutex that this thread locks inside `call` */
+static pthread_mutex_t *_Atomic first_locked;
 
 static int spy(pthread_mutex_t *mutex)
 {
@@ -43,8 +44,8 @@ static int spy(pthread_mutex_t *mutex)
     return pthread_mutex_lock(mutex);
 }
 
-/* Not got_entries(), which takes 2 ms more for torch: most that it calls is its own, and need not
- * be looked at. */
+/* Faster than got_entries(), which takes 2 ms more for torch: skips symbols that the object defines
+ * itself. */
 static void find_slots(struct object *object, uintptr_t base, const ElfW(Rela) * relocation,
                        size_t size, const ElfW(Sym) * symbols, const char *names)
 {
@@ -57,7 +58,7 @@ static void find_slots(struct object *object, uintptr_t base, const ElfW(Rela) *
     }
 }
 
-/* An address in the dynamic section; the C library has turned most into absolute ones. */
+/* An absolute address; the C library has relocated most of those in a dynamic section. */
 static void *absolute_address(uintptr_t base, uintptr_t address)
 {
     return (void *)(address < base ? base + address : address);
@@ -109,7 +110,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* Makes the page of a slot writable, or read-only again where the loader had made it so. */
+/* Makes the page of an entry writable, or read-only again if it is in RELRO. */
 static bool protect(const struct object *object, _Atomic uintptr_t *slot, bool writable)
 {
     uintptr_t at = (uintptr_t)slot, page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lets libunwind check memory without a pipe. What libunwind does with its pipe
- * (src/x86_64/Ginit.c, src/mi/Gaddress_validator.c; its master of August 2026, and 1.6.2 by its
- * calls): it reads one byte to empty it, opens it anew when that fails with anything but EAGAIN,
- * and then writes one byte. So a single byte means the pipe. */
+/* Lets libunwind check memory without a pipe. libunwind reads one byte to empty its pipe, reopens
+ * it on errors other than EAGAIN, then writes one byte (src/x86_64/Ginit.c,
+ * src/mi/Gaddress_validator.c in master of August 2026; 1.6.2 makes the same calls). A transfer of
+ * a single byte is therefore the pipe's. */
 #define _GNU_SOURCE
 #include "preload/link/readable.h"
 
@@ -18,14 +18,14 @@
 #include "preload/link/got.h"
 #include "writer/writer.h"
 
-#define SET_BYTES 8 /* of the kernel's sigset_t */
+#define SET_BYTES 8 /* size of the kernel's sigset_t */
 #define TRIES     3
 
 bool readable(const void *address)
 {
     int saved = errno;
-    uintptr_t within = (uintptr_t)address & ~(uintptr_t)(SET_BYTES - 1); /* of the same page */
-    /* The kernel reads the set before it finds that there is no such thing to do with it. */
+    uintptr_t within = (uintptr_t)address & ~(uintptr_t)(SET_BYTES - 1); /* in the same page */
+    /* The kernel reads the set before it rejects INT_MAX as an operation. */
     long done = syscall(SYS_rt_sigprocmask, INT_MAX, within, NULL, SET_BYTES);
     bool can = done != 0 && errno == EINVAL;
     errno = saved;
@@ -43,7 +43,7 @@ static ssize_t read_no_pipe(int fd, void *to, size_t n)
 {
     if (n != 1)
         return read(fd, to, n);
-    errno = EAGAIN; /* empty, and in order */
+    errno = EAGAIN; /* the pipe is empty and valid */
     return -1;
 }
 
@@ -85,7 +85,7 @@ static void redirect(const struct got_object *o, const char *name, void *_Atomic
         memcpy(&to, &redirections[i].to, sizeof to);
         if (strcmp(name, redirections[i].name) != 0)
             continue;
-        enum got_written done = GOT_LATER; /* bound just now, by another thread that is inside */
+        enum got_written done = GOT_LATER; /* another thread may bind the entry meanwhile */
         for (int n = 0; n < TRIES && done == GOT_LATER; n++)
             done = got_write(o, slot, atomic_load(slot), to);
     }

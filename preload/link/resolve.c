@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the real functions behind our exports; see resolve.h. Application threads. */
+/* Finds the real functions behind cprof's exports. Application threads. */
 #include "preload/link/resolve.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ enum match { MATCH_PREFIX, MATCH_CONTAINS };
 struct search {
     const char *text;
     enum match match;
-    unsigned skip; /* matching objects still to be passed over */
+    unsigned skip; /* matching objects still to skip */
     char *path;
     size_t size;
     bool found;
@@ -29,7 +29,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* For loader_walk(), with the loader's lock held: only copies the path. */
+/* For loader_walk(): runs under the loader's lock, so it only copies the path. */
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *search = data;
@@ -54,7 +54,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* Path of the `nth` loaded object that matches; false: there are not so many. */
+/* The path of the `nth` matching object (from 0). Returns false when there are fewer. */
 static bool find_object(const char *text, enum match match, unsigned nth, char *path, size_t size)
 {
     struct search search = {.text = text, .match = match, .skip = nth, .path = path, .size = size};
@@ -62,13 +62,13 @@ static bool find_object(const char *text, enum match match, unsigned nth, char *
     return search.found;
 }
 
-/* A handle to an object that is loaded, pinned; NULL when it is not loaded. */
+/* A handle of a loaded object, which also pins it; NULL if it is not loaded. */
 static void *loaded(const char *name)
 {
     return dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* The first and the last address of this library; the linker defines them. */
+/* First and last address of this library; the linker defines them. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
@@ -78,7 +78,7 @@ bool resolve_is_own(const void *address)
     return at >= (uintptr_t)__ehdr_start && at < (uintptr_t)_end;
 }
 
-/* `address` with its object pinned; NULL when it is NULL or our own. */
+/* Returns `address` with its object pinned; NULL if it is NULL or in this library. */
 static void *accept(void *address)
 {
     Dl_info info;
@@ -90,7 +90,7 @@ static void *accept(void *address)
     return address;
 }
 
-/* The symbol in the scope of `handle`; with a version only that one. */
+/* Looks the symbol up in the scope of `handle`, in this version if one is given. */
 static void *look_up(void *handle, const char *symbol, const char *version)
 {
     return accept(version ? loader_symbol_of(handle, symbol, version)
@@ -105,13 +105,13 @@ void *resolve_behind(const char *symbol)
 
 /* ---- objects that are closed ---- */
 
-/* The lower half: calls that have begun and are not over; the upper one: those that are. Any thread
+/* Lower 32 bits: calls of dlclose() in progress. Upper 32 bits: calls that have ended. Any thread
  * adds. */
 _Atomic uint64_t resolve_closings;
 
 typedef int close_function(void *handle);
 
-/* The C library's, or that of whoever stands between. */
+/* The next dlclose(): the C library's or another preloaded library's. */
 static close_function *next_close(void)
 {
     static _Atomic(close_function *) found;
@@ -137,38 +137,38 @@ static void tell_closing(void)
         call();
 }
 
-__asm__(".symver resolve_dlclose, dlclose@@"); /* without a version, as exports.map explains */
+__asm__(".symver resolve_dlclose, dlclose@@"); /* unversioned; exports.map explains why */
 __attribute__((visibility("default"))) int resolve_dlclose(void *handle);
 __attribute__((visibility("default"))) int resolve_dlclose(void *handle)
 {
     close_function *next = next_close();
     if (!next)
         return -1;
-    tell_closing(); /* what is recorded of it has its name */
+    tell_closing(); /* while the object's name is still known */
     atomic_fetch_add(&resolve_closings, 1);
     int result = next(handle);
-    tell_closing(); /* before it is over, see unwind_frames() */
+    tell_closing(); /* before the close counts as ended, see unwind_frames() */
     atomic_fetch_add(&resolve_closings, UINT32_MAX);
     return result;
 }
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
-/* The symbol as the object around `caller` and its dependencies define it. That object is not
- * pinned: a plugin that is closed, and opened again when it has changed, is then the new one. */
+/* Looks the symbol up in the scope of the object around `caller`. That object is not pinned, so a
+ * plugin can be closed and its new version opened. */
 static void *in_scope_of(const void *caller, const char *symbol, bool pin)
 {
     Dl_info info;
     struct link_map *map = NULL;
     if (!dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !map->l_name[0])
-        return NULL; /* the program itself: its scope is the global one, looked at before */
+        return NULL; /* the program itself, whose scope is the global one, searched before */
     void *handle = dlopen(map->l_name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
     if (!handle)
         return NULL;
     void *real = loader_symbol(handle, symbol);
     real = pin ? accept(real) : resolve_is_own(real) ? NULL : real;
     close_function *close = next_close();
-    if (close) /* nothing goes: the code at `caller` runs */
+    if (close) /* unloads nothing: the code at `caller` is running */
         close(handle);
     return real;
 }
@@ -180,7 +180,7 @@ static void *in_named(const struct resolve_library *library, const char *symbol)
         if (!handle)
             continue;
         void *real = look_up(handle, symbol, library->version);
-        if (!real && library->version) /* a stand-in of that name, made without version nodes */
+        if (!real && library->version) /* a replacement library without version nodes */
             real = look_up(handle, symbol, NULL);
         if (real)
             return real;
@@ -211,7 +211,7 @@ static void *find_symbol(const char *symbol, const struct resolve_library *libra
         real = in_named(library, symbol);
     if (!real && library->prefix)
         real = in_prefixed(library->prefix, symbol, library->version);
-    dlerror(); /* what failed here is no news for the program */
+    dlerror(); /* the program must not see our failures */
     errno = saved;
     return real;
 }

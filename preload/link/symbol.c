@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Redirecting GOT entries; see preload/link/symbol.h. One thread at a time looks, others go on.
- * Three passes, because nothing may be looked up by name while the loader's list is held
- * (dl_iterate_phdr), and nothing may be touched while it is not (dlclose):
+ * Redirects GOT entries. One thread at a time searches; others go on. Names cannot be looked up
+ * inside loader_walk(), and objects can be unloaded (dlclose) outside it. Hence three passes:
  *
- *   collect   under the list: entries for the name in objects that were not looked at yet
- *   resolve   outside: what each of them means
- *   patch     under the list: the entry, if its object is still there
+ *   collect   inside: entries for the name in objects that were not searched yet
+ *   resolve   outside: the function that each entry leads to
+ *   patch     inside: the entry, if its object is still loaded
  *
- * Entries of an object that another thread is still relocating are not ready: it is looked at
- * again. Others seem so for ever (a weak reference to nothing, memory that another tool left
- * writable, all of them without /proc), so that an object is looked at again a few times only, ever
- * more rarely.
+ * An object that another thread is still relocating has entries that are not ready, so it is
+ * searched again. Some entries never become ready: a weak reference to nothing, memory that another
+ * tool left writable, or all of them without /proc. Searches therefore get rarer, and end.
  */
 #include "preload/link/symbol.h"
 
@@ -30,26 +28,26 @@
 #include "preload/link/resolve.h"
 #include "writer/writer.h"
 
-#define ENTRIES_MOST 64u   /* of one pass */
-#define SEEN_MOST    4096u /* remembered; further ones are looked at each time */
+#define ENTRIES_MOST 64u   /* in one pass */
+#define SEEN_MOST    4096u /* remembered; others are searched in every pass */
 #define PAUSE_NS     5000000u
 #define NEVER        UINT64_MAX
-#define AGAIN_MOST   12 /* times that an object is looked at again, within 20 s */
+#define AGAIN_MOST   12 /* repeated searches of an object, within 20 s */
 
-/* An object that was looked at. */
+/* An object that was searched. */
 struct seen {
     const void *dynamic;
-    uint64_t again_ns; /* when it is looked at again, or NEVER */
-    unsigned agains;   /* so far */
+    uint64_t again_ns; /* time of the next search, or NEVER */
+    unsigned agains;   /* repeated searches so far */
 };
 
 /* A GOT entry for the name. */
 struct entry {
     void *_Atomic *slot;
     ElfW(Addr) base;
-    const void *dynamic; /* with base: which object */
-    void *found;         /* what stood there */
-    void *stub;          /* NULL: leave it as it is */
+    const void *dynamic; /* with base: identifies the object */
+    void *found;         /* the previous value */
+    void *stub;          /* NULL: leave the entry alone */
 };
 
 _Atomic bool symbol_wanted;
@@ -57,18 +55,18 @@ _Atomic bool symbol_wanted;
 static const char *name;
 static const void *own_dynamic;
 
-/* Under `busy`. */
+/* Guarded by `busy`. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static uint64_t looked_at_ns, seen_adds, seen_subs;
-static uint64_t next_ns = NEVER; /* the first time that an object is looked at again */
+static uint64_t next_ns = NEVER; /* the earliest repeated search */
 static struct seen seen[SEEN_MOST];
 static unsigned n_seen;
 static struct entry entries[ENTRIES_MOST];
 static unsigned n_entries;
 static unsigned reals;
 
-/* Written under `busy`, any thread reads. */
-static _Atomic uint64_t redirected; /* entries */
+/* Written under `busy`, read by any thread. */
+static _Atomic uint64_t redirected; /* number of entries */
 static _Atomic bool refused;        /* an entry could not be redirected, if only for a while */
 
 /* ---- collect --------------------------------------------------------------------------------- */
@@ -86,7 +84,7 @@ static void expect_look(uint64_t ns)
     next_ns = ns < next_ns ? ns : next_ns;
 }
 
-/* An entry of the object is not ready. Each pause is twice the one before. */
+/* Searches the object again later, because an entry is not ready. Each pause doubles. */
 static void look_again_at(const void *dynamic)
 {
     struct seen *s = find_seen(dynamic);
@@ -96,7 +94,7 @@ static void look_again_at(const void *dynamic)
     expect_look(s->again_ns);
 }
 
-/* True when the object is to be looked at now, and remembered for that. */
+/* True when the object is to be searched now; remembers it. */
 static bool take_dynamic(const void *dynamic)
 {
     struct seen *s = find_seen(dynamic);
@@ -134,7 +132,8 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
     struct got_object o;
     (void)size;
     (void)data;
-    if (n_entries > ENTRIES_MOST / 2) { /* an object has a few: room for one; the rest next time */
+    /* leaves room for one more object's entries; the next pass does the rest */
+    if (n_entries > ENTRIES_MOST / 2) {
         expect_look(looked_at_ns);
         return 1;
     }
@@ -155,7 +154,7 @@ static bool is_function(void *address)
     return type == STT_FUNC || type == STT_GNU_IFUNC;
 }
 
-/* The stub that calls a function, made its own if need be; NULL: there are too many. */
+/* The stub that calls `real`, taking a free one if necessary; NULL: none is free. */
 static void *stub_for(void *real)
 {
     unsigned i = 0;
@@ -174,8 +173,7 @@ static void resolve(struct entry *e)
     static const struct resolve_library any;
     Dl_info caller, found;
     void *real = resolve_next(name, &any, (const void *)e->slot);
-    /* what is bound already counts, but for the way to the loader: a place in the caller's own
-     * PLT */
+    /* a bound entry counts, unless it still leads to the loader through the caller's own PLT */
     if (dladdr(e->found, &found) && dladdr((const void *)e->slot, &caller) &&
         (found.dli_fbase != caller.dli_fbase || found.dli_saddr == e->found))
         real = e->found;
@@ -212,14 +210,13 @@ static int patch(struct dl_phdr_info *info, size_t size, void *data)
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
-/* Both counts are from before the objects are looked at: what changes meanwhile is seen next
- * time. */
+/* Reads both counts before the search, so that later changes lead to another one. */
 static int note_changes(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
     *(bool *)data = info->dlpi_adds != seen_adds;
     if (info->dlpi_subs != seen_subs)
-        n_seen = 0; /* another object may lie where one was */
+        n_seen = 0; /* another object may be at the same address now */
     seen_adds = info->dlpi_adds;
     seen_subs = info->dlpi_subs;
     return 1;

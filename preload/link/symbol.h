@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CPROF_STEP=symbol:NAME: each call of loaded objects to the exported function NAME ends a step.
- * The objects' GOT entries for NAME are redirected to a stub that calls the real function and then
- * marks the step; calls that pass no GOT entry (inlined, inside one object, through dlsym()) are
- * not seen.
- */
+/* CPROF_STEP=symbol:NAME: each call of the exported function NAME by a loaded object ends a step.
+ * The GOT entries for NAME lead to a stub that calls the real function and then marks the step.
+ * Calls without a GOT entry are not seen: inlined, inside one object, or through dlsym(). */
 #ifndef PRELOAD_LINK_SYMBOL_H
 #define PRELOAD_LINK_SYMBOL_H
 
@@ -14,42 +11,41 @@
 /* True when CPROF_STEP names a function. Set by the constructor. */
 extern _Atomic bool symbol_wanted __attribute__((visibility("hidden")));
 
-/* Redirects what is loaded so far, if CPROF_STEP names a function: a program that does nothing but
- * call it wakes cprof in no other way. `mark` is called on the calling thread when a call of that
- * function is over. Constructor. */
+/* Redirects the objects loaded so far, if CPROF_STEP names a function. Such a call may be all that
+ * wakes cprof. `mark` runs on the calling thread after each call of the function. Constructor. */
 void symbol_start(void (*mark)(void));
 
-/* Redirects what was loaded since; at most every few milliseconds, and neither while another thread
- * does nor where cprof is over, as in forked children. Keeps errno. Any application thread, outside
- * the loader's callbacks. */
+/* Redirects objects loaded since, at most every few milliseconds. Does nothing while another thread
+ * does so, or once cprof is over. Keeps errno. Any application thread, outside the loader's
+ * callbacks. */
 void symbol_look_now(void);
 
-/* symbol_look_now() behind one load and one test, for hooks. */
+/* symbol_look_now() after one load and one test, for hooks. */
 static inline void symbol_look(void)
 {
     if (__builtin_expect(atomic_load_explicit(&symbol_wanted, memory_order_relaxed), 0))
         symbol_look_now();
 }
 
-/* Says why where no call of the function was seen, if that is known. At exit. */
+/* Warns at exit when the function was never seen, with the reason if known. */
 void symbol_finish(void);
 
 /* ---- symbol_stub.c ---- */
 
-/* different functions of the name: libraries opened RTLD_LOCAL may each have their own */
+/* functions of that name: libraries opened with RTLD_LOCAL may each have one */
 #define SYMBOL_STUBS 8u
 
-/* The real functions, by stub; NULL: free. Written under symbol.c's lock before the stub is in
- * use. */
+/* The real function of each stub; NULL: free. Written under symbol.c's lock before the stub is
+ * used. */
 extern void *_Atomic symbol_reals[SYMBOL_STUBS] __attribute__((visibility("hidden")));
 
-/* What symbol_start() was given. */
+/* The callback of symbol_start(). */
 extern void (*symbol_mark)(void) __attribute__((visibility("hidden")));
 
-/* A call came back. Any thread writes. */
+/* A call has returned. Any thread writes. */
 extern _Atomic bool symbol_called __attribute__((visibility("hidden")));
 
-/* The stub that calls symbol_reals[i]; NULL where there is none for this processor. */
+/* The stub that calls symbol_reals[i]; NULL: none on this processor. */
 void *symbol_stub(unsigned i);
 
 #endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The stubs of steps by symbol: call a function whose type nobody here knows, then mark a step. All
- * registers that carry arguments reach the function and all that carry results reach the caller,
- * and so do the first STACK_ARGS bytes of arguments on the stack, which are copied: the frame
- * between caller and function is a true one with unwind information, so that exceptions, longjmp()
- * and backtraces pass, which a replaced return address would not let them.
- */
+/* The stubs of steps by symbol: they call a function of unknown type, then mark a step. All
+ * argument and result registers pass through unchanged. The first 256 bytes of stack arguments are
+ * copied. The stub has a true frame with unwind information, so exceptions, longjmp() and
+ * backtraces pass it; replacing the return address would break them. */
 #include "preload/link/symbol.h"
 
 #include <errno.h>
@@ -18,7 +15,7 @@ void *_Atomic symbol_reals[SYMBOL_STUBS];
 _Atomic bool symbol_called;
 void (*symbol_mark)(void);
 
-/* Called by the stubs after the real function. */
+/* The stubs call it after the real function. */
 __attribute__((used, visibility("hidden"))) void symbol_returned(void);
 void symbol_returned(void)
 {
@@ -34,11 +31,10 @@ void symbol_returned(void)
 #if defined(__x86_64__) && defined(__LP64__)
 #include <cpuid.h>
 
-/* Which registers xsave keeps: x87, SSE, and AVX and AVX-512 where there are any; 0: fxsave does
- * it. */
+/* Components that xsave keeps: x87, SSE, and AVX and AVX-512 if present; 0: use fxsave. */
 __attribute__((used, visibility("hidden"))) uint32_t symbol_xsave;
 
-/* bytes that the registers below take where every processor so far has put them */
+/* >size of these components at the offsets that all processors so far use */
 #define XSAVE_ROOM 2752
 #define XSAVE_AVX  0x07u
 #define XSAVE_512  0xe7u
@@ -71,8 +67,7 @@ __asm__(
     "    .cfi_def_cfa_register %rbp\n"
     "    pushq %r11\n"
     "    pushq %r10\n"
-    /* at the very top of a stack there is less to copy: the page behind it may not be there, or be
-     * the guard of another stack */
+    /* at the top of a stack, copy less: the next page may be unmapped or a guard page */
     "    leaq 271(%rbp), %r11\n"
     "    xorq %rbp, %r11\n"
     "    shrq $12, %r11\n"
@@ -82,7 +77,7 @@ __asm__(
     "    pushq %rsi\n"
     "    pushq %rdx\n"
     "    pushq %rcx\n"
-    "    movl $-1, %edi\n" /* no way to change the mask: it is read, and that is all */
+    "    movl $-1, %edi\n" /* no valid operation, so the kernel only reads the mask */
     "    leaq 271(%rbp), %rsi\n"
     "    andq $-4096, %rsi\n"
     "    xorl %edx, %edx\n"
@@ -143,7 +138,7 @@ static void learn_registers(void)
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || __get_cpuid_max(0, NULL) < 0xd)
         return;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    __cpuid_count(0xd, 7, a, b, c, d); /* the last component of AVX-512: size, place */
+    __cpuid_count(0xd, 7, a, b, c, d); /* size and offset of the last AVX-512 component */
     symbol_xsave = low & (a + b <= XSAVE_ROOM ? XSAVE_512 : XSAVE_AVX);
 }
 
@@ -187,7 +182,7 @@ __asm__(
     "    stp x0, x1, [sp, #-48]!\n"
     "    stp x2, x3, [sp, #16]\n"
     "    str x8, [sp, #32]\n"
-    "    mov x0, #-1\n" /* as above */
+    "    mov x0, #-1\n" /* no valid operation, as above */
     "    and x1, x9, #-4096\n"
     "    mov x2, #0\n"
     "    mov x3, #8\n"
@@ -197,7 +192,7 @@ __asm__(
     "    ldr x8, [sp, #32]\n"
     "    ldp x2, x3, [sp, #16]\n"
     "    ldp x0, x1, [sp], #48\n"
-    "    cmn x10, #14\n" /* EFAULT; EINVAL: where pages are larger, it is there */
+    "    cmn x10, #14\n" /* EFAULT; EINVAL: readable (with larger pages always) */
     "    b.eq 2f\n"
     "1:  sub sp, sp, #256\n"
     ".set symbol_offset, 0\n"
