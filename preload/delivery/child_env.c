@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies the environment for programs that cprof starts. */
+/* Copies the environment for the programs that cprof starts. */
 #include "preload/delivery/child_env.h"
 
 #include <errno.h>
@@ -13,14 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A copy: the pointers, then the texts they point to. Never freed, made at most a few times. */
+/* A copy: pointers, then their texts. Never freed; at most a few are made. */
 struct copy {
-    struct copy *older;    /* may still be read: never freed */
-    size_t n, odd;         /* odd: entries that were none, and are left out */
-    const char *entries[]; /* NULL behind the last */
+    struct copy *older;    /* may still be read, so never freed */
+    size_t n, odd;         /* odd: number of entries without '=', which are left out */
+    const char *entries[]; /* NULL after the last */
 };
 
-static struct copy *_Atomic newest; /* application threads replace it, all read */
+static struct copy *_Atomic newest; /* application threads replace it, any thread reads */
 
 static const char *base_of(const char *path, size_t len, size_t *base_len)
 {
@@ -55,7 +55,7 @@ size_t child_env_preload(const char *value, const char *own_path, char *out)
     return used;
 }
 
-/* Puts the entry to `out`, as it is or changed; the bytes written with the NUL, 0: it is left
+/* Copies an entry to `out`, without cprof. Returns the size with its NUL; 0: the entry is left
  * out. */
 static size_t put_entry(const char *entry, const char *own_path, char *out)
 {
@@ -73,33 +73,33 @@ static size_t put_entry(const char *entry, const char *own_path, char *out)
 
 /* ---- reading what another thread may change -----------------------------------------------------
  *
- * setenv() on another thread may move the array and give back the memory where it was, at any
- * moment: a plain read may then meet a pointer to nowhere. So memory is read through
- * /proc/self/mem, which says so instead; where that cannot be opened, as getenv() reads. Between
- * giving back the old array and naming the new one setenv() may lose the processor: what was
- * read is then read again, after a pause. */
+ * setenv() on another thread may move the array and free its old memory at any moment, so a plain
+ * read may follow a dangling pointer. A read through /proc/self/mem fails instead. Without that
+ * file, cprof reads as getenv() does. setenv() may be interrupted after it has freed the old array
+ * and before it publishes the new one; the read is then repeated after a pause.
+ */
 
 enum {
     MOST_ENTRIES = 1 << 16,
-    MOST_TEXT = 128 << 10, /* of one entry: exec takes no longer ones */
+    MOST_TEXT = 128 << 10, /* of one entry; exec takes no longer ones */
     TEXT_AT_ONCE = 256,
     TRIES = 6,
-    FIRST_PAUSE_NS = 100000, /* four times as long each time: 34 ms in all */
+    FIRST_PAUSE_NS = 100000, /* each pause is four times longer: 34 ms in all */
 };
 
-/* The environment being read. */
+/* State of one read of the environment. */
 struct reading {
-    int memory; /* the file; -1: none */
+    int memory; /* /proc/self/mem; -1: not open */
     const char *own_path;
-    uintptr_t *pointers; /* to the entries */
+    uintptr_t *pointers; /* of the entries */
     size_t n_pointers, room_pointers;
-    char *entry; /* the one being read: MOST_TEXT bytes */
-    char *texts; /* what was kept, each with its NUL */
+    char *entry; /* the current entry; MOST_TEXT bytes */
+    char *texts; /* the entries kept so far, each with its NUL */
     size_t used, room, n, odd;
     bool moved, no_memory;
 };
 
-/* Up to `size` bytes; how many could be read. */
+/* Reads up to `size` bytes; returns how many were readable. */
 static size_t read_memory(const struct reading *reading, uintptr_t from, void *to, size_t size)
 {
     ssize_t n = pread(reading->memory, to, size, (off_t)from);
@@ -119,8 +119,8 @@ static bool make_reading_room(struct reading *reading)
     return true;
 }
 
-/* Where the entries are; false: the array moved meanwhile, or there is no memory. At once, so that
- * it has little time to move. */
+/* Reads the array of pointers in one go, to leave setenv() little time. Returns false if the array
+ * moved meanwhile or memory is short. */
 static bool read_array(struct reading *reading)
 {
     char *const *all = __atomic_load_n(&environ, __ATOMIC_RELAXED);
@@ -147,7 +147,7 @@ static bool read_array(struct reading *reading)
     return __atomic_load_n(&environ, __ATOMIC_RELAXED) == all;
 }
 
-/* The text into reading->entry, with its NUL; false: there is none, or it is too long. */
+/* Reads a text into reading->entry, with its NUL. Returns false if it is unreadable or too long. */
 static bool read_text(const struct reading *reading, uintptr_t from)
 {
     char *to = reading->entry;
@@ -187,7 +187,7 @@ static void keep_entry(struct reading *reading)
     reading->n += used > 0;
 }
 
-/* All entries, once. What could be read is kept. */
+/* Reads all entries once, and keeps what is readable. */
 static void read_entries(struct reading *reading)
 {
     reading->moved = !read_array(reading);
@@ -200,8 +200,8 @@ static void read_entries(struct reading *reading)
     }
 }
 
-/* As often as it takes until all are whole. An entry that is none may stand there for good, put
- * there by the program: as many as in the copy before are waited for no more. */
+/* Repeats the read until all entries are whole. The program itself may have put entries without '='
+ * there, so as many as in the previous copy are accepted. */
 static void read_whole(struct reading *reading)
 {
     const struct copy *before = atomic_load(&newest);
@@ -243,7 +243,7 @@ void child_env_take(const char *own_path)
         if (reading.memory >= 0)
             close(reading.memory);
         if (reading.memory >= 0 && reading.n == 0 && !reading.no_memory) {
-            reading.memory = -1; /* it opens, and gives nothing */
+            reading.memory = -1; /* /proc/self/mem opens but cannot be read */
             read_entries(&reading);
         }
         struct copy *copy = reading.no_memory ? NULL : copy_of(&reading);
@@ -256,7 +256,7 @@ void child_env_take(const char *own_path)
     errno = before;
 }
 
-/* Whether the entry is of the variable whose name ends at '=' or at the end of `name`. */
+/* Whether the entry sets the variable that `name` begins with, up to a '='. */
 static bool names_same(const char *entry, const char *name)
 {
     size_t len = strcspn(name, "=");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: what happens to a trace file once it is whole. */
+/* The room's public header: what happens to a whole trace file. */
 #ifndef PRELOAD_DELIVERY_DELIVERY_H
 #define PRELOAD_DELIVERY_DELIVERY_H
 

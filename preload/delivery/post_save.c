@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uploads whole traces, runs the user's command, deletes what is too much. All but
- * post_save_start() and post_save_edge_before() runs on the cprof thread. */
+/* Uploads whole traces, runs the user's command and deletes old traces. Runs on the cprof thread,
+ * except post_save_start() and post_save_edge_before(). */
 #include "preload/delivery/post_save.h"
 
 #include <errno.h>
@@ -19,44 +19,43 @@
 #include "preload/delivery/spawn.h"
 #include "preload/delivery/upload.h"
 
-#define WAITING_MOST 64   /* traces whose upload or command is not over */
-#define LOOK_MS      50   /* how often a running program is looked at */
-#define SAY_AFTER_MS 1000 /* the user is told what the exit waits for */
+#define WAITING_MOST 64   /* traces with an unfinished upload or command */
+#define CHECK_MS     50   /* pause between checks of a running program */
+#define SAY_AFTER_MS 1000 /* then the user is told what the exit waits for */
 #define WORDS_MOST   256
 #define VARIABLES    4
 
-/* A trace on its way. */
+/* A trace in the queue. */
 struct item {
     struct item *next;
     struct saved_file file;
-    char *remote; /* name to upload it as, or NULL; owned */
+    char *remote; /* name of the upload, or NULL; owned */
     char variables[VARIABLES][PATH_MAX + 32];
     unsigned tries;
-    bool failed; /* the upload or the command: the file stays */
+    bool failed; /* its upload or command failed: the file stays */
 };
 
 static enum { IDLE, UPLOADING, PAUSING, COMMANDING } stage;
 static struct item *first, **end = &first;
 static unsigned n_waiting;
 static struct spawn *running;
-static char *input;        /* of the program that runs; holds secrets */
-static const char **given; /* its environment */
-static uint64_t due_ns;    /* PAUSING: until then */
+static char *input;        /* stdin of the running program; holds secrets */
+static const char **given; /* environment of the running program */
+static uint64_t due_ns;    /* end of the pause, while PAUSING */
 static uint64_t left_out, upload_failures, uploads, command_failures, commands;
 static uint64_t stop_ns; /* when the exit began to wait; 0: not yet */
 static bool told, gave_up;
 
 /* Written at wake-up, read-only afterwards. */
 static const struct config *config;
-static bool uploading, commanding;                                      /* asked for */
-static char curl[PATH_MAX], command_path[PATH_MAX], command_text[4001]; /* "": not there */
+static bool uploading, commanding; /* requested by the settings */
+static char curl[PATH_MAX], command_path[PATH_MAX], command_text[4001]; /* "": not found */
 static const char *command_words[WORDS_MOST + 2];
 static size_t n_words;
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-/* The end of a word that begins at text; what quotes hide is moved to *to. NULL: a quote is not
- * closed. */
+/* Finds the end of a word, and copies it to *to without its quotes. NULL: a quote is not closed. */
 static char *take_word(char *text, char **to)
 {
     char quote = 0;
@@ -84,7 +83,7 @@ bool post_save_split(char *text, const char **words, size_t most)
         text = take_word(text, &to);
         if (!text)
             return false;
-        text += *text != '\0'; /* before the end of the word is written over it */
+        text += *text != '\0'; /* before the NUL overwrites this byte */
         *to++ = '\0';
     }
     words[n] = NULL;
@@ -152,15 +151,15 @@ void post_save_edge_before(const struct edge_change *change)
         child_env_take(cprof_path());
 }
 
-/* ---- a trace comes --------------------------------------------------------------------------- */
+/* ---- new traces
+ * --------------------------------------------------------------------------------- */
 
 static bool make_remote_name(void *trace, unsigned number, char *name, unsigned long size)
 {
     return identity_remote_name(&((const struct saved_trace *)trace)->time, number, name, size);
 }
 
-/* The name to upload the trace as, different from all before: a remote copy is never replaced by
- * this run. NULL: it is not uploaded. */
+/* A name for the upload that no earlier trace of this run has. NULL: no upload. */
 static char *remote_name(const struct saved_trace *trace)
 {
     static struct remote_names names;
@@ -185,8 +184,8 @@ static void fill_variables(struct item *item, const struct saved_trace *trace)
 static void leave_out(const char *path)
 {
     if (left_out++ == 0)
-        log_warn("%s: %u traces wait for their upload or command already; this one stays as it is, "
-                 "and so will others",
+        log_warn("%s: %u traces wait for their upload or command already; this one stays a local "
+                 "file, as do others until the queue has room",
                  path, WAITING_MOST);
 }
 
@@ -284,7 +283,7 @@ static void start_command(void)
         finish_item();
         return;
     }
-    if (!command_path[0]) { /* said at the start */
+    if (!command_path[0]) { /* post_save_start() has warned */
         item->failed = true;
         finish_item();
         return;
@@ -386,7 +385,7 @@ static void command_ended(const struct spawn_result *result)
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* One step forward. False: nothing can be done now. */
+/* Takes one step. False: nothing to do now. */
 static bool advance(void)
 {
     struct spawn_result result;
@@ -406,7 +405,7 @@ static bool advance(void)
     return true;
 }
 
-/* At exit, once everything else is done. */
+/* At exit, after all other work. */
 static void report_failures(void)
 {
     if (upload_failures > 1)
@@ -421,7 +420,7 @@ static void report_failures(void)
                  left_out, WAITING_MOST);
 }
 
-/* The deadline has passed: what runs is ended, what waits stays as it is. */
+/* At the deadline: kills the running program; queued traces stay where they are. */
 static void give_up_command(void)
 {
     gave_up = true;
@@ -448,13 +447,13 @@ static int poll_at_exit(void)
         report_failures();
         return -1;
     }
-    return LOOK_MS;
+    return CHECK_MS;
 }
 
 int post_save_poll(bool stopping)
 {
     struct spawn_result result;
-    if (gave_up) { /* only to see that what was ended is gone */
+    if (gave_up) { /* only reap the killed program */
         if (running && spawn_poll(running, &result))
             forget_program();
     } else {
@@ -463,5 +462,5 @@ int post_save_poll(bool stopping)
     }
     if (stopping)
         return poll_at_exit();
-    return running ? LOOK_MS : stage == PAUSING ? LOOK_MS : -1;
+    return running ? CHECK_MS : stage == PAUSING ? CHECK_MS : -1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of whole traces, saved_traces.jsonl, and the lines for cprof run. */
+/* The list of whole traces (saved_traces.jsonl), and the lines for cprof run. */
 #define _GNU_SOURCE
 #include "preload/delivery/saved.h"
 
@@ -19,25 +19,25 @@
 #include "preload/steps/steps.h"
 #include "writer/writer.h"
 
-#define LIST_NAME  "saved_traces.jsonl" /* HTA loads what ends in .json or .gz */
+#define LIST_NAME  "saved_traces.jsonl" /* not .json, which HTA would load */
 #define LINE_MOST  16384
 #define TRIES      4
 #define NAME_LOOKS 16
-#define LOOKS      250     /* at a list that ends within a line */
-#define LOOK_NS    1000000 /* between two of them */
+#define LOOKS      250     /* checks of a list that ends within a line */
+#define LOOK_NS    1000000 /* between two checks */
 
 struct kept {
     struct kept *next;
     struct saved_file file;
 };
 
-static struct kept *oldest; /* by window */
+static struct kept *oldest; /* sorted by window */
 static int64_t n_kept;
 
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
-static char last_path[PATH_MAX];       /* under last_lock */
-static struct file_identity last_file; /* under last_lock */
-static uint64_t last_window;           /* cprof thread */
+static char last_path[PATH_MAX];       /* guarded by last_lock */
+static struct file_identity last_file; /* guarded by last_lock */
+static uint64_t last_window;           /* cprof thread only */
 
 bool saved_look(struct saved_file *file, const struct saved_trace *trace)
 {
@@ -47,7 +47,8 @@ bool saved_look(struct saved_file *file, const struct saved_trace *trace)
         return false;
     if (!file_identity_same(&file->identity, &trace->file)) {
         if (!said)
-            log_warn("%s: another file has taken the trace's name, and is left alone", trace->path);
+            log_warn("%s: another file has taken the trace's name; cprof does not touch it",
+                     trace->path);
         said = true;
         return false;
     }
@@ -58,8 +59,8 @@ bool saved_look(struct saved_file *file, const struct saved_trace *trace)
 
 /* ---- the list ---- */
 
-/* The variables of a name that are of the time, as they stand there: no locale changes them, as it
- * does the decimal point of %f. */
+/* Writes the time variables as in file names, so that the locale does not change the decimal
+ * point. */
 static void put_time(char *out, size_t size, const struct train_time *t)
 {
     const struct rank_info unused = {0};
@@ -71,7 +72,7 @@ static void put_time(char *out, size_t size, const struct train_time *t)
                                  values.vars[i].name, values.vars[i].value);
 }
 
-/* What the whole steps took, in ms; null: there are none. */
+/* Writes the duration of the whole steps in ms; null if there are none. */
 static void put_steps(char *out, size_t size, const struct saved_trace *trace)
 {
     int64_t us = trace->steps_ns / 1000;
@@ -79,7 +80,7 @@ static void put_steps(char *out, size_t size, const struct saved_trace *trace)
              (int)(us % 1000));
 }
 
-/* The line with its end; 0: it is too long, or there is no memory. */
+/* Makes the line with its newline. Returns 0 if it is too long or memory is short. */
 static size_t make_line(char *line, size_t size, const struct saved_trace *trace,
                         const struct saved_file *file, const char *remote, int64_t keep)
 {
@@ -113,9 +114,9 @@ static size_t make_line(char *line, size_t size, const struct saved_trace *trace
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
-/* Whether the list ends within a line, which a full disk cut. One that another rank is writing at
- * this moment looks the same: a write shows each page as it fills it. So it is cut when it stays
- * so. Without a lock: where NFS's lock service does not answer, a lock would hang. */
+/* Whether a full disk has cut the list's last line. A write in progress by another rank looks the
+ * same, because pages appear one by one; so the check repeats. No lock: where NFS's lock service is
+ * down, locking hangs. */
 static bool ends_cut(int fd)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
@@ -130,7 +131,7 @@ static bool ends_cut(int fd)
     return true;
 }
 
-/* Not blocking: somebody may have put a FIFO there. Another rank may make or remove the list
+/* Opens the list without blocking, since it may be a FIFO. Another rank may create or remove it
  * meanwhile. */
 static int open_list(const char *path, bool may_make)
 {
@@ -146,9 +147,9 @@ static int open_list(const char *path, bool may_make)
     return fd;
 }
 
-/* Whether the open file has this name and no other one. A file with two names may be somebody's who
- * was made to share it. lstat() finds the file first and counts its names then: somebody who takes
- * the name away in between is not seen. Nobody can do so at each of many looks. */
+/* Whether the open file has this name and no other. With a second name, it may be another user's
+ * file, linked here. lstat() looks up the file before it counts the names, so a name removed in
+ * between is missed. Repeated checks prevent that. */
 static bool is_only_name(int fd, const char *path)
 {
     struct stat opened, named;
@@ -159,8 +160,7 @@ static bool is_only_name(int fd, const char *path)
     return only;
 }
 
-/* Behind what is there, on a line of its own. A byte before the line may be written. 0 or an errno
- * value. */
+/* Appends a line; one byte before it must be writable. Returns 0 or an errno value. */
 static int append(const char *path, char *line, size_t len, bool may_make)
 {
     int fd = open_list(path, may_make);
@@ -178,9 +178,9 @@ static int append(const char *path, char *line, size_t len, bool may_make)
 
 /* ---- the report to cprof run ---- */
 
-static bool unreported; /* a line did not get there. cprof thread; the exiting one after it */
+static bool unreported; /* a line was lost; cprof thread, then the exiting thread */
 
-/* Behind a byte that may be written. */
+/* One byte before the line must be writable. */
 static void tell_run(char *line, size_t len)
 {
     const char *path = config_get()->report;
@@ -209,7 +209,7 @@ bool saved_are_reported(void)
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep)
 {
-    static bool said, taken; /* by a trace that the settings call so: no line goes behind that */
+    static bool said, taken; /* taken: the settings give a trace this name, so no line is added */
     char path[PATH_MAX], line[1 + LINE_MOST];
     size_t len = make_line(line + 1, LINE_MOST, trace, file, remote, keep);
     const char *slash = strrchr(file->path, '/');
@@ -222,12 +222,12 @@ void saved_add_line(const struct saved_trace *trace, const struct saved_file *fi
     tell_run(line + 1, len);
     if (error && !said) {
         said = true;
-        log_warn("%s: cannot add the trace to the list: %s; the trace itself is there", path,
+        log_warn("%s: cannot add the trace to the list: %s; the trace itself is complete", path,
                  strerror(error));
     }
 }
 
-/* ---- what stays ---- */
+/* ---- retention ---- */
 
 static void remove_file(const struct saved_file *file)
 {
@@ -278,7 +278,7 @@ void saved_retain(struct saved_file *file, int64_t keep)
     }
 }
 
-/* ---- the last one ---- */
+/* ---- the last trace ---- */
 
 void saved_set_last(const struct saved_trace *trace)
 {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The traces that this process has saved: the line of each in saved_traces.jsonl and in
- * CPROF_REPORT, how many stay, and which was the last. cprof thread but where something else is
- * said.
- */
+/* Whole traces of this process: their lines in saved_traces.jsonl and CPROF_REPORT, how many stay,
+ * and which was last. cprof thread unless noted. */
 #ifndef PRELOAD_DELIVERY_SAVED_H
 #define PRELOAD_DELIVERY_SAVED_H
 
@@ -15,50 +12,48 @@
 #include "writer/writer.h"
 
 struct saved_file {
-    char *path; /* owned; another file may have it meanwhile, and is left alone */
+    char *path; /* owned; another file may take this name, and is left alone */
     struct file_identity identity;
-    uint64_t size;   /* bytes */
+    uint64_t size;   /* in bytes */
     uint64_t window; /* of the trace (struct saved_trace) */
-    bool rest;       /* of the last step, which the end of the program cut: no whole one is in it */
+    bool rest;       /* holds only the last step, which the program's end cut */
 };
 
-/* Looks at the trace's file. False, and nothing is owned: it is gone, another file has its name
- * (one line says so, once), or no memory. */
+/* Checks the trace's file. Returns false, owning nothing, if the file is gone, another one has its
+ * name (warns once) or memory is short. */
 bool saved_look(struct saved_file *file, const struct saved_trace *trace);
 
-/* Adds the trace's line to saved_traces.jsonl in its folder, with one write behind the end, so that
- * ranks do not mix theirs. remote: the name it is uploaded as, or NULL. One line on stderr, once,
- * when that fails. Takes 250 ms more where the list ends within a line: either another rank is
- * writing it, or it was cut by a full disk and the new line begins with a line's end. The file that
- * CPROF_REPORT names, if it is there, gets the same line. */
+/* Appends the trace's line to saved_traces.jsonl in its folder, in one write, so that lines of
+ * ranks do not mix. Also to the file of CPROF_REPORT, if it exists. remote: name of the upload, or
+ * NULL. Warns once on failure. Takes 250 ms more if the list ends within a line: if no other rank
+ * is writing it, a full disk has cut it, and the new line begins with a newline. */
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep);
 
-/* The file is one of those that may go: removes that of the earliest window while there are more
- * than `keep` (-1: never). A rest takes no other trace's place: it stays, unless none is to. Takes
- * it over. */
+/* Adds the file to those that may be removed, and takes it over. Removes the earliest windows'
+ * files beyond `keep` (-1: none). A partial last step does not count and stays, unless keep is
+ * 0. */
 void saved_retain(struct saved_file *file, int64_t keep);
 
-/* At the end (stopping), once, adds to the file that CPROF_REPORT names:
+/* At exit (stopping), once, appends to the file of CPROF_REPORT:
  *
  *   {"ended": PID, "unreached": STEPS}
  *
- * unreached: as steps_unreached() says. Returns -1. */
+ * with STEPS of steps_unreached(). Returns -1. */
 int saved_poll(bool stopping);
 
-/* Whether the file that CPROF_REPORT names took all lines until now. The exiting thread, when the
- * cprof thread is done. */
+/* Whether the file of CPROF_REPORT has all lines. Exiting thread, after the cprof thread has
+ * ended. */
 bool saved_are_reported(void);
 
-/* Removes the trace's table, TRACE.top, when the trace is not there any more: a command has moved
- * it. cprof thread. */
+/* Removes the trace's table, TRACE.top, if the trace is gone, for example moved by a command. */
 void saved_drop_table(const char *trace);
 
-/* Remembers it, if it is of the latest window so far. */
+/* Remembers the trace if no later window is known. */
 void saved_set_last(const struct saved_trace *trace);
 
-/* The path of the whole trace of the latest window into out, and what file it is; false: there is
- * none yet. Any thread; takes a lock. */
+/* Copies the path and identity of the latest window's trace. Returns false if there is none. Any
+ * thread; takes a lock. */
 bool saved_last(char *out, size_t size, struct file_identity *file);
 
 #endif

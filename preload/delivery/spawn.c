@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts programs without fork handlers and without a child that the host sees. Three processes
- * take part: the host with the cprof thread, the helper (functions helper_*), and the program,
- * which is still in our memory until it calls exec (program_*). The latter two share the host's
- * memory and the thread-local storage of the cprof thread, so they call nothing that writes
- * there: system calls are made by raw_syscall(). */
+/* Starts programs without fork handlers and without a visible child. Three processes: the host with
+ * the cprof thread, the helper (helper_*), and the program, which shares the host's memory until
+ * exec (program_*). The last two also share the cprof thread's thread-local storage, so they make
+ * only system calls by raw_syscall(). */
 #define _GNU_SOURCE
 #include "preload/delivery/spawn.h"
 
@@ -27,10 +26,10 @@
 #include "writer/writer.h"
 
 #define STACK_BYTES  (32u << 10)
-#define GUARD_BYTES  (64u << 10) /* a page, however large pages are */
+#define GUARD_BYTES  (64u << 10) /* at least a page, with any page size */
 #define LINE_MOST    2000u
 #define MODEST_NICE  10
-#define LOOK_MS      50 /* how often the helper looks whether it is to end the program */
+#define CHECK_MS     50 /* between checks whether to kill the program */
 #define CLOSED_MS    5  /* the same once the program has closed its output */
 #define SIGNALS      64
 #define PREFIX       "cprof: "
@@ -39,17 +38,17 @@
 struct spawn {
     struct spawn_request request;
     pid_t host, helper;
-    _Atomic bool kill; /* cprof thread sets, helper reads; relaxed */
-    _Atomic bool over; /* helper sets as its last act (release), cprof thread reads */
+    _Atomic bool kill; /* set by the cprof thread, read by the helper; relaxed */
+    _Atomic bool over; /* set last by the helper (release), read by the cprof thread */
     int exec_error, status;
     uint32_t line_len, text_len;
     size_t output_len;
-    bool cut;          /* the rest of a line that was too long is dropped */
-    bool stopped;      /* nobody takes lines */
-    int input, output; /* the program's, while it starts */
+    bool cut;          /* drops the rest of a line that was too long */
+    bool stopped;      /* stderr takes no more */
+    int input, output; /* the program's descriptors while it starts */
     int file;          /* the same; -1: none */
-    int feed;          /* the other end of its input; -1: it has all of it */
-    size_t fed;        /* bytes of the input that are on their way */
+    int feed;          /* write end of its input; -1: closed */
+    size_t fed;        /* bytes of the input written so far */
     struct {
         char prefix[PREFIX_BYTES];
         char text[LINE_MOST + 1];
@@ -57,21 +56,21 @@ struct spawn {
     char text[SPAWN_TEXT_SIZE];
     char read[512];
     size_t mapped;
-    char *helper_stack, *program_stack; /* their ends */
+    char *helper_stack, *program_stack; /* their upper ends */
 };
 
-/* ---- system calls that touch no thread-local storage: the result, or -errno ---- */
+/* ---- system calls that touch no thread-local storage; they return the result or -errno ---- */
 
 #define RAW(number, a, b, c, d, e)                                                                 \
     raw_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
 
-/* The kernel's struct sigaction on both processors; all zero is the default handler. */
+/* The kernel's struct sigaction on both processors; all 0 is the default action. */
 struct kernel_action {
     uintptr_t handler, flags, restorer, mask;
 };
 
-/* Handlers of the host are not to run here. What it ignores stays ignored, but for what programs do
- * not expect. */
+/* Resets the host's handlers. Ignored signals stay ignored, except real-time signals, SIGCHLD and
+ * SIGPIPE, which programs expect. */
 APART static void default_signals(void)
 {
     const struct kernel_action standard = {0};
@@ -95,7 +94,7 @@ APART static void close_from(unsigned first)
         RAW(SYS_close, fd, 0, 0, 0, 0);
 }
 
-/* ---- the program, until it calls exec; its parent, the helper, stands still ---- */
+/* ---- the program until exec; the helper waits (CLONE_VFORK) ---- */
 
 APART static void limit_itself(void)
 {
@@ -129,8 +128,8 @@ APART static int program_start(void *arg)
 
 /* ---- the helper ---- */
 
-/* As in writer/base/log.c: who reads may have stopped, and a helper that stands in write(2) does
- * not see that it is to end the program. */
+/* Whether stderr takes a line, as in writer/base/log.c. In a blocking write, the helper would not
+ * see that it must kill the program. */
 APART static bool helper_has_room(struct spawn *s)
 {
     struct pollfd look = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -164,7 +163,8 @@ APART static void helper_relay(struct spawn *s, char c)
     }
 }
 
-/* The first bytes of a request that has room for them; else the last SPAWN_TEXT_SIZE - 1. */
+/* Keeps the first bytes in the request's buffer, if it has one; else the last SPAWN_TEXT_SIZE -
+ * 1. */
 APART static void helper_keep(struct spawn *s, char c)
 {
     if (s->request.output) {
@@ -180,7 +180,7 @@ APART static void helper_keep(struct spawn *s, char c)
     s->text[s->text_len++] = c;
 }
 
-/* False: the output is at its end, or nothing is there now. */
+/* Returns false at the end of the output or when nothing is there. */
 APART static bool helper_read(struct spawn *s, int fd, long *got)
 {
     *got = RAW(SYS_read, fd, s->read, sizeof s->read, 0, 0);
@@ -193,7 +193,7 @@ APART static bool helper_read(struct spawn *s, int fd, long *got)
     return *got > 0;
 }
 
-/* Stdin of the program: a pipe, or /dev/null. Negative: an errno value. */
+/* Opens the program's stdin: a pipe or /dev/null. Negative: -errno. */
 APART static int helper_input(struct spawn *s)
 {
     int ends[2];
@@ -208,7 +208,7 @@ APART static int helper_input(struct spawn *s)
     return ends[0];
 }
 
-/* Opens the file of the request. 0, or an errno value. */
+/* Opens the request's file. Returns 0 or an errno value. */
 APART static int helper_file(struct spawn *s)
 {
     const struct file_identity *wanted = &s->request.identity;
@@ -220,7 +220,7 @@ APART static int helper_file(struct spawn *s)
                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0, 0);
     if (fd < 0)
         return fd == -ENOENT || fd == -ELOOP ? ESTALE : (int)-fd;
-    s->file = (int)fd; /* from 5 on: the pipes and what stands for 0 to 2 are open already */
+    s->file = (int)fd; /* 5 or more: 0 to 2 and the pipes are open */
     long error = RAW(SYS_statx, fd, "", AT_EMPTY_PATH, FILE_IDENTITY_MASK, &st);
     if (error)
         return (int)-error;
@@ -228,7 +228,7 @@ APART static int helper_file(struct spawn *s)
     return file_identity_same(&now, wanted) ? 0 : ESTALE;
 }
 
-/* As much of the input as the pipe takes now: of a user with many pipes that is a page (pipe(7),
+/* Writes what the pipe takes now. For users with many pipes that is a page (pipe(7),
  * pipe-user-pages-soft). */
 APART static void helper_feed(struct spawn *s)
 {
@@ -238,18 +238,19 @@ APART static void helper_feed(struct spawn *s)
         s->fed += (size_t)put;
     if (s->fed < s->request.input_len && (put > 0 || put == -EAGAIN || put == -EINTR))
         return;
-    RAW(SYS_close, s->feed, 0, 0, 0, 0); /* it has all, or wants no more */
+    RAW(SYS_close, s->feed, 0, 0, 0, 0); /* all written, or the program closed it */
     s->feed = -1;
 }
 
-/* Until the program has ended; what it has started may go on, but its output is not waited for. */
+/* Waits for the program's end. Processes that it started may live on; their output is not
+ * awaited. */
 APART static void helper_watch(struct spawn *s, long program, int fd)
 {
     bool open = true, killed = false;
     for (;;) {
         struct pollfd look[2] = {{.fd = open ? fd : -1, .events = POLLIN},
                                  {.fd = s->feed, .events = POLLOUT}};
-        struct timespec wait = {.tv_nsec = (open || s->feed >= 0 ? LOOK_MS : CLOSED_MS) * 1000000};
+        struct timespec wait = {.tv_nsec = (open || s->feed >= 0 ? CHECK_MS : CLOSED_MS) * 1000000};
         long got = 0, ready = RAW(SYS_ppoll, look, 2, &wait, NULL, 0);
         if (ready > 0 && look[0].revents && !helper_read(s, fd, &got) && got == 0)
             open = false;
@@ -303,7 +304,7 @@ APART static int helper_start(void *arg)
         close_from(s->request.relay ? STDERR_FILENO + 1 : STDERR_FILENO);
         RAW(SYS_close, 0, 0, 0, 0, 0);
         RAW(SYS_close, 1, 0, 0, 0, 0);
-        /* What is opened below must not become a descriptor that programs take for theirs. */
+        /* Fills 0 to 2, so that nothing opened below gets these numbers. */
         for (int i = 0; i < 3; i++)
             RAW(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0, 0);
         helper_run(s);
@@ -322,7 +323,7 @@ static struct spawn *map_spawn(void)
     char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
-    /* Stacks grow down; below each lies its guard. */
+    /* Stacks grow down, towards their guard pages. */
     mprotect(at, GUARD_BYTES, PROT_NONE);
     mprotect(at + GUARD_BYTES + STACK_BYTES, GUARD_BYTES, PROT_NONE);
     struct spawn *s = (struct spawn *)(void *)(at + 2 * (GUARD_BYTES + STACK_BYTES));
@@ -354,7 +355,7 @@ struct spawn *spawn_start(const struct spawn_request *request, int *error)
         unmap_spawn(s);
         return NULL;
     }
-    sigset_t all, before; /* the cprof thread has them blocked already; a test has not */
+    sigset_t all, before; /* the cprof thread blocks all signals anyway; tests do not */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     s->helper = clone(helper_start, s->helper_stack, CLONE_VM, s); /* exit signal 0 */
@@ -377,11 +378,11 @@ bool spawn_poll(struct spawn *s, struct spawn_result *result)
         return false;
     bool over = atomic_load_explicit(&s->over, memory_order_acquire);
     result->exec_error = over ? s->exec_error : 0;
-    result->status = over ? s->status : SIGKILL; /* somebody killed the helper */
+    result->status = over ? s->status : SIGKILL; /* something killed the helper */
     memcpy(result->text, s->text, s->text_len);
     result->text[s->text_len] = '\0';
     result->output_len = s->output_len;
-    if (!gone) /* else it may still be on its way out: a fault there would be the host's */
+    if (!gone) /* otherwise the helper may still be exiting, and a fault there would hit the host */
         unmap_spawn(s);
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes curl's configuration for an upload. The config's syntax: curl(1), --config; S3's
- * addresses: "Virtual hosting of general purpose buckets" in Amazon's guide. */
+/* Writes curl's configuration for an upload. Syntax: curl(1), --config. S3 addresses: "Virtual
+ * hosting of general purpose buckets" in Amazon's guide. */
 #include "preload/delivery/upload.h"
 
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static bool has_controls(const char *text)
     return false;
 }
 
-/* Whether it may stand in the name of a host: nothing there ends the name. */
+/* Whether the text can be part of a host name. */
 static bool is_name(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -55,7 +55,7 @@ static bool is_name(const char *text, size_t len)
     return len > 0;
 }
 
-/* Within quotes, as --config reads it. */
+/* Escapes a value in quotes, for --config. */
 static void put_escaped(struct config_text *t, const char *value)
 {
     for (; *value; value++) {
@@ -65,7 +65,7 @@ static void put_escaped(struct config_text *t, const char *value)
     }
 }
 
-/* OPTION = "AB": a value in two parts, without control characters. */
+/* Writes OPTION = "AB" for a value in two parts without control characters. */
 static void put_option(struct config_text *t, const char *option, const char *a, const char *b)
 {
     puts_to(t, option);
@@ -75,7 +75,7 @@ static void put_option(struct config_text *t, const char *option, const char *a,
     puts_to(t, "\"\n");
 }
 
-/* A name in a URL's path; slashes stay (RFC 3986, 2.3). */
+/* Percent-encodes a path; slashes stay (RFC 3986, 2.3). */
 static void put_encoded(struct config_text *t, const char *name)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -107,7 +107,7 @@ const char *upload_refusal(const char *url)
     if (len == 0)
         return is_s3(url) ? "names no bucket" : "names no host";
     if (is_s3(url) && !is_name(host, len))
-        return "names a bucket with other characters than letters, digits and - . _";
+        return "must name a bucket of letters, digits and - . _";
     if (has_controls(url))
         return "holds a control character";
     if (strlen(url) >= URL_MOST / 2)
@@ -120,8 +120,8 @@ void upload_shown(const char *url, char *out, size_t size)
     const char *host = strstr(url, "://");
     host = host ? host + 3 : url;
     size_t most = strcspn(host, "/?#");
-    /* user:password@, and a password may hold what ends it, by mistake; or host:port, and the @ is
-     * a query's. Both are no reason to show it */
+    /* The '@' may end a password that holds a slash by mistake, or belong to the query after
+     * host:port. Hide the rest in both cases. */
     if (memchr(host, ':', most) && strchr(host + most, '@')) {
         snprintf(out, size, "%.*s...", (int)(host - url), url);
         return;
@@ -162,7 +162,7 @@ static const char *endpoint_of(upload_lookup *lookup)
     return first_set(lookup, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
 }
 
-/* A bucket whose name has a dot is no part of a host name that certificates cover. */
+/* A bucket with a dot goes into the path: certificates do not cover it as part of the host. */
 static void put_s3_url(struct config_text *t, const char *url, const char *name,
                        upload_lookup *lookup)
 {
@@ -199,7 +199,7 @@ static void put_s3_url(struct config_text *t, const char *url, const char *name,
         put_encoded(t, key);
 }
 
-/* What is wrong with the variables of S3; NULL: nothing. */
+/* What is wrong with the AWS_* variables, or NULL. */
 static const char *s3_refusal(upload_lookup *lookup)
 {
     static const struct {
@@ -220,7 +220,8 @@ static const char *s3_refusal(upload_lookup *lookup)
     const char *endpoint = endpoint_of(lookup), *region = region_of(lookup);
     if (endpoint && (!is_http(endpoint) || has_controls(endpoint)))
         return "AWS_ENDPOINT_URL must begin with http:// or https:// and hold no control character";
-    return is_name(region, strlen(region)) ? NULL : "AWS_REGION is no name of a region";
+    return is_name(region, strlen(region)) ? NULL
+                                           : "AWS_REGION must consist of letters, digits and - . _";
 }
 
 static void put_s3_options(struct config_text *t, upload_lookup *lookup)
@@ -259,13 +260,14 @@ size_t upload_config(const char *url, const char *name, upload_lookup *lookup, c
     if (is_s3(url))
         put_s3_options(&t, lookup);
     else
-        puts_to(&t, "netrc-optional\nheader = \"Expect:\"\n"); /* S3's signature would cover it */
+        /* not for S3: the signature would cover it */
+        puts_to(&t, "netrc-optional\nheader = \"Expect:\"\n");
     *why = "the address or a credential is too long";
     return t.full || u.full ? 0 : t.used;
 }
 
-/* Exit codes of curl after which the same may go well (curl(1), EXIT CODES): the host is not found,
- * does not answer, or cuts the connection. */
+/* Exit codes of curl that another try may fix (curl(1), EXIT CODES): host not found, no answer,
+ * connection cut. */
 static bool may_pass(int status)
 {
     static const int codes[] = {5, 6, 7, 16, 18, 28, 35, 52, 55, 56, 92};
@@ -282,7 +284,7 @@ enum upload_end upload_judge(int status, const char *output, char *why, size_t s
     if (status == 0 && code >= 200 && code < 300)
         return UPLOAD_DONE;
     if (status < 0)
-        snprintf(why, size, "curl was ended");
+        snprintf(why, size, "curl was killed");
     else if (said)
         snprintf(why, size, "%.*s", (int)strcspn(said, "\r\n"), said);
     else
