@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of NCCL and MPI as spans. Application threads; no lock; nothing is allocated but by the
- * loader at a call's first lookup. */
+/* Records calls of NCCL and MPI as spans. Application threads; no lock. Only the loader allocates,
+ * at the first lookup of a call. */
 #include "preload/collectives/collectives.h"
 
 #include <errno.h>
@@ -16,25 +16,24 @@
 
 #define NUMBERS_MOST 30u /* of a list, as in Kineto (kTruncatLength) */
 
-/* remembered; a power of two. One that finds no room has no size and no Seq */
+/* a power of two; communicators beyond it have no size and no Seq */
 #define COMMUNICATORS 256u
 
-/* One communicator of NCCL, or of MPI for its sequence numbers. */
+/* A communicator of NCCL; for MPI, its sequence numbers. */
 struct communicator {
-    _Atomic(const void *) handle; /* NULL: free; any thread takes and gives back */
-    /* begun on it: what all its ranks take part in, and what goes from one to another, of which
-     * each rank has begun as many as it likes */
+    _Atomic(const void *) handle; /* NULL: free; any thread takes and frees it */
+    /* >counts of collectives, and of sends and receives, whose number differs between ranks */
     _Atomic uint64_t seq, between;
-    _Atomic int size, rank; /* 0 and -1 while unknown; relaxed */
+    _Atomic int size, rank; /* 0 and -1: unknown; relaxed */
 };
 
-/* What a transfer moves, once its communicator is known. */
+/* What a transfer moves. */
 struct amount {
     const char *name;
     const char *dtype;   /* NULL: none, or several */
-    uint64_t in, out;    /* elements */
+    uint64_t in, out;    /* in elements */
     uint64_t bytes : 63; /* of the larger side, as nccl-tests counts */
-    uint64_t known : 1;  /* the element's size is; in one word, for the thread's storage */
+    uint64_t known : 1;  /* the element size is known; a bit-field saves thread-local storage */
 };
 
 static struct callee_slot slots[COLLECTIVE_COUNT];
@@ -55,7 +54,7 @@ static const struct resolve_library libraries[FAMILY_COUNT] = {
     [FAMILY_MPI] = {NULL, {"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"}, "libmpi"},
 };
 
-static void number_anew(struct communicator *c)
+static void restart_numbers(struct communicator *c)
 {
     atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
     atomic_store_explicit(&c->between, 0, memory_order_relaxed);
@@ -67,24 +66,23 @@ static uint64_t number_of(struct communicator *c, enum collective_peer peer_is)
     return atomic_fetch_add_explicit(between ? &c->between : &c->seq, 1, memory_order_relaxed);
 }
 
-/* What is collected between the outermost ncclGroupStart() and its end. */
+/* Collected between the outermost ncclGroupStart() and its end. */
 static __thread struct {
     uint32_t depth, transfers;
-    /* The transfer that the thread is in, on its stack, or NULL. A library may make one by calling
-     * another of its own, as ncclBcast() does by ncclBroadcast(): that is how the first one is
-     * done, and is no transfer more. */
-    const struct collective_call *under_way;
+    /* The current transfer of this thread (on its stack), or NULL. A library may implement one call
+     * by another, as ncclBcast() by ncclBroadcast(); the inner call is no transfer of its own. */
+    const struct collective_call *current;
     struct amount sum;
 } group;
 
-/* ---- asking the library ---------------------------------------------------------------------- */
+/* ---- queries to the library
+ * --------------------------------------------------------------------- */
 
 enum question { NCCL_COUNT, NCCL_RANK, MPI_SIZE, MPI_RANK, MPI_INTER, MPI_TYPE, QUESTIONS };
 
 static struct callee_slot question_slots[QUESTIONS];
 
-/* Calls `int f(handle, int *)` of the library that the caller uses; -1 when it fails or is not
- * there. */
+/* Calls `int f(handle, int *)` of the caller's library. Returns -1 if it fails or is missing. */
 static int ask(enum question which, const void *handle, const void *caller)
 {
     static const struct {
@@ -111,14 +109,14 @@ static struct callee_slot open_mpi_slot, mpich_slot;
 
 #define OPEN_MPI_NULL "ompi_mpi_datatype_null"
 
-/* Open MPI's MPI_DATATYPE_NULL; NULL: it is another library. */
+/* Open MPI's MPI_DATATYPE_NULL; NULL: another library. */
 static const void *open_mpi_null(const void *caller)
 {
     return callee_find(&open_mpi_slot, OPEN_MPI_NULL, &libraries[FAMILY_MPI], caller);
 }
 
-/* Whether handles are ints, as in MPICH and those that share its ABI, which say so by a function
- * that its mpi.h names. */
+/* Whether handles are ints: MPICH and libraries with its ABI export a function that its mpi.h
+ * names. */
 static bool has_int_handles(const void *caller)
 {
     if (callee_in_front(&open_mpi_slot, caller))
@@ -128,7 +126,7 @@ static bool has_int_handles(const void *caller)
             callee_find(&mpich_slot, "MPIR_Dup_fn", &libraries[FAMILY_MPI], caller));
 }
 
-/* Of an int that is passed in a slot of the stack the upper half is not said. */
+/* The upper half of an int on the stack is undefined. */
 static const void *low_half(const void *handle)
 {
     return (const void *)(uintptr_t)(uint32_t)(uintptr_t)handle;
@@ -149,8 +147,8 @@ static void read_handles(struct collective *what, const void *caller)
     }
 }
 
-/* The copy of Open MPI's that a program has which was linked without -fPIC; it has it for life, or
- * never. */
+/* The program's copy of Open MPI's null type, if it was linked without -fPIC (copy relocation).
+ * Looked up once. */
 static const void *copied_null(void)
 {
     static _Atomic(const void *) found;
@@ -162,7 +160,8 @@ static const void *copied_null(void)
     return atomic_load_explicit(&found, memory_order_relaxed);
 }
 
-/* MPI_DATATYPE_NULL, about which no question may be asked: errors are fatal by default. */
+/* Whether it is MPI_DATATYPE_NULL. A query about that type would be an error, which is fatal by
+ * default. */
 static bool is_null_type(const void *type, const void *caller)
 {
     if (!type)
@@ -183,7 +182,7 @@ static struct communicator *communicator_place(const void *handle, uint32_t i)
     return &communicators[((hash >> 40) + i) % COMMUNICATORS];
 }
 
-/* In a place behind one that was free then and is given back now, too: all are looked at. */
+/* Checks all places: the communicator may be stored after one that has become free since. */
 static struct communicator *find_communicator(const void *handle)
 {
     for (uint32_t i = 0; handle && i < COMMUNICATORS; i++) {
@@ -201,15 +200,15 @@ static struct communicator *communicator_of(const void *handle)
         struct communicator *place = communicator_place(handle, i);
         const void *there = atomic_load_explicit(&place->handle, memory_order_relaxed);
         if (!there && atomic_compare_exchange_strong(&place->handle, &there, handle)) {
-            number_anew(place);
+            restart_numbers(place);
             return place;
         }
-        c = there == handle ? place : NULL; /* another thread made it meanwhile */
+        c = there == handle ? place : NULL; /* another thread stored it meanwhile */
     }
     return c;
 }
 
-/* Another communicator may get its address. */
+/* Frees the place: a new communicator may get this address. */
 static void forget(const void *handle)
 {
     struct communicator *c = find_communicator(handle);
@@ -219,10 +218,10 @@ static void forget(const void *handle)
     atomic_store_explicit(&c->handle, NULL, memory_order_release);
 }
 
-/* Size and rank, 0 and -1 when they cannot be told. MPI is asked each time: it does not say when a
- * handle is given back. */
-static void measure(struct communicator *c, enum collective_family family, const void *handle,
-                    const void *caller, int *size, int *rank)
+/* Size and rank, or 0 and -1. MPI is asked each time, because nothing tells when a handle is
+ * freed. */
+static void read_size_and_rank(struct communicator *c, enum collective_family family,
+                               const void *handle, const void *caller, int *size, int *rank)
 {
     bool nccl = family == FAMILY_NCCL;
     *size = nccl && c ? atomic_load_explicit(&c->size, memory_order_relaxed) : 0;
@@ -242,7 +241,7 @@ static void measure(struct communicator *c, enum collective_family family, const
 
 /* ---- amounts --------------------------------------------------------------------------------- */
 
-/* By ncclDataType_t (nccl.h), under the names that torch gives its types. */
+/* By ncclDataType_t (nccl.h), with torch's names of the types. */
 static const struct {
     char name[14];
     uint8_t bytes;
@@ -250,7 +249,7 @@ static const struct {
                   {"Long", 8},   {"UInt64", 8},   {"Half", 2},          {"Float", 4},
                   {"Double", 8}, {"BFloat16", 2}, {"Float8_e4m3fn", 1}, {"Float8_e5m2", 1}};
 
-/* Bytes of an element; 0: unknown. */
+/* Size of an element in bytes; 0: unknown. */
 static uint64_t element_size(enum collective_family family, const struct collective *what,
                              const void *caller, const char **name)
 {
@@ -279,7 +278,7 @@ static uint64_t sum_of(const int *counts, int size)
     return sum;
 }
 
-/* Elements of a call with a count for each rank. */
+/* Elements of a call with one count per rank. */
 static void add_counts(const struct collective *what, int size, int rank, struct amount *a)
 {
     if (what->counts_in)
@@ -300,8 +299,9 @@ static struct amount amount_of(enum collective_family family, const struct colle
                        .in = share((enum collective_share)what->in, what->count, size),
                        .out = share((enum collective_share)what->out, what->count, size)};
     bool lists = what->counts_in || what->counts_out;
+    /* On an intercommunicator, the lists have the other group's length. */
     if (lists && size > 0 && ask(MPI_INTER, what->comm, caller) == 0)
-        add_counts(what, size, rank, &a); /* else they are as long as the other group is large */
+        add_counts(what, size, rank, &a);
     uint64_t bytes = element_size(family, what, caller, &a.dtype);
     a.bytes = bytes * (a.in > a.out ? a.in : a.out);
     bool sized = what->in != SHARE_ALL && what->out != SHARE_ALL && !lists;
@@ -317,7 +317,7 @@ static void add_to_group(const struct amount *a)
         return;
     }
     if (sum->name != a->name && strcmp(sum->name, a->name) != 0)
-        sum->name = "coalesced"; /* several kinds */
+        sum->name = "coalesced"; /* several kinds of transfers */
     if (sum->dtype != a->dtype)
         sum->dtype = NULL;
     sum->in += a->in;
@@ -326,7 +326,8 @@ static void add_to_group(const struct amount *a)
     sum->known = sum->known && a->known;
 }
 
-/* ---- what an event says ---------------------------------------------------------------------- */
+/* ---- args of an event
+ * --------------------------------------------------------------------------- */
 
 struct args {
     uint8_t *at, *end;
@@ -366,7 +367,7 @@ static void put_args_text(struct args *to, const char *key, const char *text)
     put_bytes(to, key, text, (uint32_t)strlen(text));
 }
 
-/* Appends digits at `to`, which has room for 21. */
+/* Appends digits to `to`, which has room for 21. */
 static char *add_digits(char *to, int64_t value)
 {
     char digits[20];
@@ -382,8 +383,7 @@ static char *add_digits(char *to, int64_t value)
     return to;
 }
 
-/* As Kineto writes a list: of more than NUMBERS_MOST the last one stands for all that are left
- * out. */
+/* Writes a list as Kineto does: beyond NUMBERS_MOST, only the last number follows "...". */
 static void put_numbers(struct args *to, const char *key, const struct torch_numbers *list)
 {
     char text[NUMBERS_MOST * 23 + 8], *at = text;
@@ -400,7 +400,7 @@ static void put_numbers(struct args *to, const char *key, const struct torch_num
     put_bytes(to, key, text, (uint32_t)(at - text));
 }
 
-/* The inputs as they are: TensorBoard takes a transfer's size from them. */
+/* Copies the shapes of inputs, from which TensorBoard takes a transfer's size. */
 static void put_shapes(struct args *to, const uint8_t *shapes, uint32_t n)
 {
     if (n == 0 || !put_key(to, ARG_SHAPES, "", sizeof n + n))
@@ -443,7 +443,7 @@ static void put_communicator(struct args *to, const void *handle, int size, int 
         put_args_text(to, "Comms Id", text);
 }
 
-/* Where c10d asks for it: its name for the communicator, and who is in it. */
+/* If c10d makes the call: its name for the group, and the ranks in it. */
 static void put_process_group(struct args *to, const struct torch_comms *comms)
 {
     if (comms->group.len)
@@ -453,7 +453,7 @@ static void put_process_group(struct args *to, const struct torch_comms *comms)
     put_numbers(to, "Process Group Ranks", &comms->ranks);
 }
 
-/* False: there is nothing to say of it. */
+/* Returns false if no transfer is to be summed up. */
 static bool put_group(struct args *to)
 {
     if (group.transfers == 0 || group.depth > 1)
@@ -468,7 +468,7 @@ static void put_transfer(struct args *to, enum collective_family family,
                          const void *caller)
 {
     int size, rank;
-    measure(c, family, what->comm, caller, &size, &rank);
+    read_size_and_rank(c, family, what->comm, caller, &size, &rank);
     struct amount a = amount_of(family, what, caller, size, rank);
     put_amount(to, &a);
     put_peer(to, what);
@@ -498,7 +498,7 @@ static uint32_t describe(enum collective_family family, const struct collective 
     struct torch_comms comms;
     bool sends = what->role == ROLE_TRANSFER || what->role == ROLE_GROUP_END;
     if (sends && family == FAMILY_NCCL && torch_comms_read(&comms)) {
-        if (grouped) /* the communicators of its transfers are not kept */
+        if (grouped) /* the communicators of the group's transfers are not kept */
             put_int(&to, "Group size", comms.size);
         put_process_group(&to, &comms);
     }
@@ -523,7 +523,7 @@ static void open_transfer(struct collective_call *call, enum collective_id id,
     uint8_t args[COLLECTIVE_ARGS];
     if (!log)
         return;
-    /* Before the span opens: the library's answers are not part of its time. */
+    /* Describes the call before its span opens, so that queries are not part of its time. */
     uint32_t n = describe((enum collective_family)families[id], what, c, number, caller, args);
     struct open_span *span = span_open(log, call, CAT_COLLECTIVE, symbols[id], name_of(id));
     stacks_open_span(log, span);
@@ -536,7 +536,7 @@ static void open_transfer(struct collective_call *call, enum collective_id id,
     errno = saved;
 }
 
-/* Groups nest on their thread, whether or not they are recorded. */
+/* Counts nested groups on this thread, recorded or not. */
 static void note_role(const struct collective *what)
 {
     if (what->role == ROLE_GROUP_START && group.depth++ == 0)
@@ -545,21 +545,21 @@ static void note_role(const struct collective *what)
         forget(what->comm);
 }
 
-/* The transfer that the thread is said to be in was left by longjmp() or an exception, out of a
- * handler of errors: the stack grows down, and has come back to where it was called or above. */
-static __attribute__((noinline)) void leave_behind(const struct collective_call *call)
+/* Closes transfers that an error handler left by longjmp() or an exception: the stack (which grows
+ * down) is back at their caller or above it. */
+static __attribute__((noinline)) void close_left_transfers(const struct collective_call *call)
 {
     struct thread_log *log = thread_log_self;
     uint32_t depth = log ? atomic_load_explicit(&log->depth, memory_order_relaxed) : 0;
-    const void *left = group.under_way;
-    group.under_way = NULL;
-    while (depth-- > 0) { /* and those around it that were left with it */
+    const void *left = group.current;
+    group.current = NULL;
+    while (depth-- > 0) { /* also the transfers around it that were left */
         const void *key = span_key(&log->spans[depth]);
         if (log->spans[depth].category != CAT_COLLECTIVE || (uintptr_t)key < (uintptr_t)left)
             continue;
-        /* it may be gone, too: that is known when the stack is back there */
+        /* this one may be left too; a later call that is higher in the stack closes it */
         if ((uintptr_t)key > (uintptr_t)call) {
-            group.under_way = key;
+            group.current = key;
             return;
         }
         span_add_flags(&log->spans[depth], REC_UNFINISHED);
@@ -573,22 +573,22 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
     bool entered = guard_enter();
     call->log = NULL;
     call->real = callee_find(&slots[id], symbols[id], &libraries[families[id]], caller);
-    if (entered && group.under_way && call >= group.under_way)
-        leave_behind(call);
-    /* What the program calls meanwhile is none: an error handler does, and who left the transfer by
-     * longjmp() and is deeper in its stack now. */
-    call->part = group.under_way && call->real && callee_is_own(&slots[id], caller, call->real);
-    call->outer = group.under_way;
+    if (entered && group.current && call >= group.current)
+        close_left_transfers(call);
+    /* An error handler's calls are no part of the transfer. Nor are calls of code that left it by
+     * longjmp() and is deeper in the stack now. */
+    call->part = group.current && call->real && callee_is_own(&slots[id], caller, call->real);
+    call->outer = group.current;
     if (call->real && what->role == ROLE_TRANSFER && !call->part)
-        group.under_way = call;
+        group.current = call;
     if (entered) {
         if (call->real && !call->part) {
             cprof_wake_once(WAKE_COLLECTIVE);
             if (families[id] == FAMILY_MPI)
                 read_handles(what, caller);
             note_role(what);
-            /* Transfers are numbered whether or not they are recorded: ranks that record other
-             * steps have the same numbers. */
+            /* Numbers transfers whether or not they are recorded, so that ranks that record
+             * different steps agree. */
             struct communicator *c =
                 what->role == ROLE_TRANSFER ? communicator_of(what->comm) : NULL;
             uint64_t number = c ? number_of(c, (enum collective_peer)what->peer_is) : 0;
@@ -602,8 +602,8 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
 void collective_end(struct collective_call *call, const struct collective *what)
 {
     bool ends = what->role == ROLE_GROUP_END || what->role == ROLE_GROUP_ESTIMATED;
-    if (group.under_way == call)
-        group.under_way = call->outer;
+    if (group.current == call)
+        group.current = call->outer;
     if (call->part || (!call->log && !ends))
         return;
     if (guard_enter()) {
@@ -617,7 +617,7 @@ void collective_end(struct collective_call *call, const struct collective *what)
 
 /* ---- torch's ranges -------------------------------------------------------------------------- */
 
-/* By c10::ScalarType up to BFloat16; 0: not sent by gloo. */
+/* By c10::ScalarType, up to BFloat16. */
 static const struct {
     char name[14];
     uint8_t bytes;
@@ -626,8 +626,7 @@ static const struct {
                    {"ComplexHalf", 4}, {"ComplexFloat", 8}, {"ComplexDouble", 16}, {"Bool", 1},
                    {"QInt8", 1},       {"QUInt8", 1},       {"QInt32", 4},         {"BFloat16", 2}};
 
-/* Adds the elements of one tensor's dtype, number of dimensions and sizes at *at, which moves
- * behind them. */
+/* Adds one tensor: *at points to its dtype, number of dimensions and sizes, and moves past them. */
 static bool add_tensor(const uint8_t **at, const uint8_t *end, struct amount *a, uint64_t *size)
 {
     if (end - *at < 2 || (size_t)(end - *at) < shape_body_size(*at))
@@ -677,8 +676,9 @@ uint64_t collective_of_group(const void *handle, int size, int rank, enum collec
         return 0;
     int known = atomic_load_explicit(&c->size, memory_order_relaxed);
     if (known != size || atomic_load_explicit(&c->rank, memory_order_relaxed) != rank) {
-        if (known > 0) /* another group got its address: nothing says when one goes */
-            number_anew(c);
+        /* another group got this address; nothing tells when a group is freed */
+        if (known > 0)
+            restart_numbers(c);
         identity_communicator(rank, size, "torch.distributed");
         atomic_store_explicit(&c->rank, rank, memory_order_relaxed);
         atomic_store_explicit(&c->size, size, memory_order_relaxed);
@@ -686,8 +686,8 @@ uint64_t collective_of_group(const void *handle, int size, int rank, enum collec
     return number_of(c, peer_is);
 }
 
-/* What comes out of torch's transfers for what goes in: as many elements, as many for each rank,
- * none or what only the other ranks know; of the rest not even what is sent. */
+/* Number of output elements by the input. OUT_OTHER: none, or only other ranks know it.
+ * OUT_UNKNOWN: the bytes are unknown as well. */
 enum torch_out { OUT_SAME, OUT_ALL, OUT_OTHER, OUT_UNKNOWN };
 
 static const struct torch_transfer {
@@ -743,20 +743,20 @@ uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t 
     return (uint32_t)(to.at - out);
 }
 
-static bool is(const struct torch_text *text, const char *what)
+static bool text_is(const struct torch_text *text, const char *what)
 {
     return text->len == strlen(what) && memcmp(text->at, what, text->len) == 0;
 }
 
-/* Rank in the world of the other side of a send or recv, whose rank in the group stands for the own
- * one. It is known where the group's ranks are listed: not where they lie at odd distances. */
-static void put_other_side(struct args *to, const struct torch_comms *comms)
+/* The world rank of the peer of a send or recv. comms->rank is the peer's rank in the group. Known
+ * only if the group's ranks are listed, which torch does not do for odd distances. */
+static void put_peer_world_rank(struct args *to, const struct torch_comms *comms)
 {
     if (comms->rank < 0 || (size_t)comms->rank >= comms->ranks.count)
         return;
-    if (is(&comms->name, "send"))
+    if (text_is(&comms->name, "send"))
         put_int(to, "Dst Rank", comms->ranks.at[comms->rank]);
-    else if (is(&comms->name, "recv"))
+    else if (text_is(&comms->name, "recv"))
         put_int(to, "Src Rank", comms->ranks.at[comms->rank]);
 }
 
@@ -771,7 +771,7 @@ uint32_t collective_of_comms(const struct torch_comms *comms, const uint8_t *sha
         put_args_text(&to, "dtype", comms->dtype);
     put_int(&to, "Group size", comms->size);
     put_int(&to, "Rank", comms->rank);
-    put_other_side(&to, comms);
+    put_peer_world_rank(&to, comms);
     if (comms->seq >= 0)
         put_int(&to, "Seq", comms->seq);
     if (comms->async >= 0)

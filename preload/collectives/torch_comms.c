@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what c10d says of the transfer that a thread is in. By the offsets of torch_layout.h,
- * after a look at the object's type. */
+/* Reads c10d's description of the current transfer of a thread, by the offsets of torch_layout.h,
+ * after checking the object's type. */
 #include "preload/collectives/torch_comms.h"
 
 #include <string.h>
 
 #include "preload/core/core.h"
 
-#define TEXT_MOST 4096u /* bytes of a name; a longer one is none */
+#define TEXT_MOST 4096u /* bytes; a longer text counts as empty */
 
 static const char *const dtypes[] = {
 #define TORCH_DTYPE(value, name, text) #name,
@@ -15,8 +15,8 @@ static const char *const dtypes[] = {
 #undef TORCH_DTYPE
 };
 
-/* Others may keep something of their own under the same kind. The type of an object whose class has
- * virtual functions stands before the table of these (Itanium C++ ABI, 2.5.2 and 2.9.4). */
+/* Checks the type, because others may use the same kind. The type_info pointer precedes the
+ * vtable's functions (Itanium C++ ABI, 2.5.2 and 2.9.4). */
 static bool is_comms(const void *object)
 {
     const void *const *table = value_pointer(object, 0);
@@ -24,8 +24,8 @@ static bool is_comms(const void *object)
     return type && strcmp(type[1], TORCH_COMMS_TYPE_NAME) == 0;
 }
 
-/* libstdc++'s std::string: where it is and how long; before C++11's rules one pointer, and the
- * length stands before the text. */
+/* Reads libstdc++'s std::string: pointer and length. With the old ABI a pointer only; the length
+ * precedes the text. */
 static struct torch_text text_at(const void *object, uint16_t offset)
 {
     struct torch_text text = {.at = value_pointer(object, offset)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which process group a gloo transfer belongs to, by its tensors. */
+/* Finds the process group of a gloo transfer by its tensors. */
 #include "preload/collectives/torch_groups.h"
 
 #include <stdatomic.h>
@@ -7,39 +7,39 @@
 #include "preload/collectives/collectives.h"
 #include "preload/core/core.h"
 
-#define PENDING 256u /* a power of two; two that meet in one place: the later one is known */
+#define PENDING 256u /* a power of two; of two in the same place the later one stays */
 #define LARGEST (1 << 24)
 
-/* Transfers that were asked for and have not begun, by their first tensor. */
+/* Requested transfers that have not begun, by their first tensor. */
 static struct {
-    _Atomic(const void *) tensor; /* NULL: none; &busy: a thread fills or empties it */
-    struct torch_group group;     /* of the thread that made it busy */
-    /* the tensor was asked to be sent in another group, too: which begins first is not known */
+    _Atomic(const void *) tensor; /* NULL: free; &busy: a thread is using the place */
+    struct torch_group group;     /* belongs to the thread that set busy */
+    /* >the tensor is also sent in another group, so the group is ambiguous */
     bool several;
 } pending[PENDING];
 
 static const char busy;
 
-/* Ranges that have no tensor: of a barrier, and of a scatter where nothing is sent. What was asked
- * for is noted by one of these addresses. */
+/* Ranges without a tensor: a barrier, and a scatter that sends nothing. The address of an element
+ * stands for the tensor. */
 static const struct {
     char name[16];
-} bare[] = {{"c10d::barrier"}, {"c10d::scatter_"}};
+} tensorless[] = {{"c10d::barrier"}, {"c10d::scatter_"}};
 
-static const void *bare_of_operator(const char *name)
+static const void *tensorless_operator(const char *name)
 {
-    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
-        if (strcmp(name, bare[i].name) == 0)
-            return &bare[i];
+    for (size_t i = 0; i < sizeof tensorless / sizeof *tensorless; i++)
+        if (strcmp(name, tensorless[i].name) == 0)
+            return &tensorless[i];
     return NULL;
 }
 
-static const void *bare_of_range(const char *name)
+static const void *tensorless_range(const char *name)
 {
     const char *what = strchr(name, ':');
     return !what                           ? NULL
-           : strcmp(what, ":barrier") == 0 ? &bare[0]
-           : strcmp(what, ":scatter") == 0 ? &bare[1]
+           : strcmp(what, ":barrier") == 0 ? &tensorless[0]
+           : strcmp(what, ":scatter") == 0 ? &tensorless[1]
                                            : NULL;
 }
 
@@ -50,7 +50,7 @@ static unsigned group_place(const void *tensor)
 
 /* ---- reading ---- */
 
-/* The first tensor of an input: a tensor, a list of them, or a list of such lists. NULL: there is
+/* The first tensor of an input: a tensor, a list of tensors, or a list of such lists. NULL:
  * none. */
 static const void *tensor_in(const void *value)
 {
@@ -69,8 +69,7 @@ static const void *tensor_in(const void *value)
     return NULL;
 }
 
-/* The process group that an input is; false: it is none. Each step is looked at before it is
- * taken. */
+/* Whether an input is a process group; fills *out. Checks each pointer before following it. */
 static bool group_in(const void *value, struct torch_group *out)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -90,9 +89,9 @@ static bool group_in(const void *value, struct torch_group *out)
     return out->size > 0 && out->size <= LARGEST && out->rank >= 0 && out->rank < out->size;
 }
 
-#define NOWHERE 0 /* whoever sends first */
+#define ANY_SENDER 0 /* any sender */
 
-/* Operators with a peer: where it stands behind the group (torch/csrc/distributed/c10d/Ops.cpp). */
+/* Operators with a peer, and its position after the group (torch/csrc/distributed/c10d/Ops.cpp). */
 static const struct {
     char name[24];
     uint8_t behind, is;
@@ -102,7 +101,7 @@ static const struct {
              {"c10d::scatter_", 1, PEER_ROOT},
              {"c10d::send", 1, PEER_TO},
              {"c10d::recv_", 1, PEER_FROM},
-             {"c10d::recv_any_source_", NOWHERE, PEER_FROM}};
+             {"c10d::recv_any_source_", ANY_SENDER, PEER_FROM}};
 
 static void read_peer(const char *name, const char *group, const char *end, struct torch_group *out)
 {
@@ -113,12 +112,12 @@ static void read_peer(const char *name, const char *group, const char *end, stru
         if (strcmp(name, peers[i].name) != 0)
             continue;
         out->peer_is = peers[i].is;
-        if (peers[i].behind != NOWHERE && value < end && value_tag(value) == l->tag_int)
+        if (peers[i].behind != ANY_SENDER && value < end && value_tag(value) == l->tag_int)
             out->peer = (int32_t)value_word(value, l->iv_payload);
     }
 }
 
-/* ---- noting and taking ---- */
+/* ---- store and take ---- */
 
 static void put_group(const void *tensor, const struct torch_group *group)
 {
@@ -145,10 +144,11 @@ void torch_groups_note(const void *function, const char *name)
         value += l->iv_size;
     if (value >= end)
         return;
-    const void *without = bare_of_operator(name);
-    bool barrier = without == &bare[0];
-    /* What is sent stands just before the group; before that what is received. A barrier's own
-     * tensor is none that the range shows, and gone before another gets its address. */
+    const void *without = tensorless_operator(name);
+    bool barrier = without == &tensorless[0];
+    /* The sent tensors directly precede the group; before them are the received ones. A barrier's
+     * tensor is left out: its range does not show it, and it is freed before the address is
+     * reused. */
     for (const char *at = value - l->iv_size; at >= first && !tensor && !barrier; at -= l->iv_size)
         tensor = tensor_in(at);
     read_peer(name, value, end, &group);
@@ -165,7 +165,7 @@ bool torch_groups_take(const void *function, const char *name, struct torch_grou
     const char *value = value_inputs(function, &n);
     const void *tensor = n ? tensor_in(value) : NULL;
     if (!tensor)
-        tensor = bare_of_range(name);
+        tensor = tensorless_range(name);
     unsigned at = group_place(tensor);
     if (!tensor || !atomic_compare_exchange_strong(&pending[at].tensor, &tensor, &busy))
         return false;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which process group torch's range around a transfer ("gloo:all_reduce") belongs to. The range
- * only has its tensors; the operator that asked for the transfer ("c10d::allreduce_") has the group
- * too, and ran before it on the thread that called. So the operator's group is noted by the tensor
- * that is sent, and the range takes it. Any thread, in torch's start callbacks; no lock, no
- * allocation.
- */
+/* Finds the process group of torch's range around a transfer ("gloo:all_reduce"). The range has
+ * only the tensors. The operator that requested it ("c10d::allreduce_") has the group as well, and
+ * ran earlier on the calling thread. So the operator stores its group by the sent tensor, and the
+ * range takes it. Any thread, in torch's start callbacks; no lock, no allocation. */
 #ifndef PRELOAD_COLLECTIVES_TORCH_GROUPS_H
 #define PRELOAD_COLLECTIVES_TORCH_GROUPS_H
 
@@ -13,11 +10,11 @@
 #include <stdint.h>
 
 struct torch_group {
-    const void *group; /* an identity, never followed */
+    const void *group; /* an identity, never dereferenced */
     int32_t size, rank;
-    int32_t peer;    /* in the group; -1 = none */
+    int32_t peer;    /* rank in the group; -1: none */
     uint8_t peer_is; /* enum collective_peer */
-    uint64_t seq;    /* of collective_of_group() */
+    uint64_t seq;    /* from collective_of_group() */
 };
 
 /* Whether the operator may have a group. */
@@ -26,11 +23,12 @@ static inline bool torch_is_transfer(const char *name)
     return name[0] == 'c' && name[1] == '1' && name[2] == '0' && name[3] == 'd' && name[4] == ':';
 }
 
-/* The operator asks for a transfer. function: its at::RecordFunction. torch_is_transfer(name). */
+/* Stores the group of a transfer's operator. function: its at::RecordFunction.
+ * torch_is_transfer(name) must hold. */
 void torch_groups_note(const void *function, const char *name);
 
-/* The range of this name that sends what was asked for; false: nothing was noted for its tensors,
- * or the version's objects are not known. Once. */
+/* Takes the group of a range, once. Returns false if none was stored for its tensors, it is
+ * ambiguous, or the version's objects are unknown. */
 bool torch_groups_take(const void *function, const char *name, struct torch_group *out);
 
 #endif

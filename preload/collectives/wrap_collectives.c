@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wrappers around NCCL and MPI, one per row of collectives.def. They run on application
- * threads, in place of the real function, and always forward to it: MPI_x to the next MPI_x, which
- * is another profiler's where one is loaded. */
+/* Wrappers of NCCL and MPI, one per row of collectives.def. They run on application threads and
+ * always forward: MPI_x to the next MPI_x, which may be another profiler's. */
 #include "preload/collectives/collectives.h"
 #include "preload/core/core.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* What a call returns when no loaded object has it, because our export makes weak probes succeed:
- * ncclInternalError, MPI_ERR_OTHER of Open MPI (16; MPICH's 15 is also not MPI_SUCCESS). */
+/* Result of a call that no loaded object has; weak probes succeed because of our export.
+ * ncclInternalError, and Open MPI's MPI_ERR_OTHER (16; in MPICH also an error). */
 #define MISSING_NCCL 3
 #define MISSING_MPI  16
 
-/* MPI_IN_PLACE of Open MPI and of MPICH. */
+/* MPI_IN_PLACE of Open MPI and MPICH. */
 #define IN_PLACE(buffer) ((uintptr_t)(buffer) == 1 || (uintptr_t)(buffer) == UINTPTR_MAX)
 
 #define UNPACK(...) __VA_ARGS__
