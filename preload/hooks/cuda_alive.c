@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA comes alive in this process: starts the GPU side, once, and puts the exit handler before
- * CUDA's. Application threads. */
+/* Starts GPU recording once CUDA is in use, and registers the exit handler before CUDA's.
+ * Application threads. */
 #include "preload/hooks/cuda_alive.h"
 
 #include <errno.h>
@@ -15,17 +15,17 @@
 #include "preload/steps/steps.h"
 #include "writer/writer.h"
 
-#define GPU_START_MS 500 /* most that a thread waits for another to start the GPU side */
+#define GPU_START_MS 500 /* longest wait for another thread that starts GPU recording */
 
 enum { GPU_NOT_STARTED, GPU_CLAIMED, GPU_STARTING, GPU_STARTED };
 
-/* Other threads' first CUDA calls wait for the one that starts the GPU side, as they do where the
- * driver calls: else what they launch meanwhile would have no kernels. */
+/* Waits for the thread that starts GPU recording, as for the driver's call of InitializeInjection.
+ * Kernels launched before that would be missing. */
 static void wait_for_gpu_start(const _Atomic int *state, const pthread_t *starter)
 {
     for (int ms = 0; ms < GPU_START_MS && atomic_load(state) != GPU_STARTED; ms++) {
         if (atomic_load(state) == GPU_STARTING && pthread_equal(*starter, pthread_self()))
-            return; /* CUPTI comes back through a hooked call */
+            return; /* CUPTI called a hooked function on this thread */
         usleep(1000);
     }
 }
@@ -33,7 +33,7 @@ static void wait_for_gpu_start(const _Atomic int *state, const pthread_t *starte
 void cuda_begins(bool initializing)
 {
     static _Atomic int state;
-    static pthread_t starter; /* written before GPU_STARTING is */
+    static pthread_t starter; /* written before GPU_STARTING */
     int none = GPU_NOT_STARTED;
     if (atomic_load(&cprof_life) != LIFE_AWAKE || (int)getpid() != cprof_owner_pid() ||
         !(config_get()->activities & CONFIG_ACTIVITY_CUDA))
@@ -43,11 +43,12 @@ void cuda_begins(bool initializing)
         int cancel = cancel_off();
         starter = pthread_self();
         atomic_store(&state, GPU_STARTING);
-        bool entered = guard_enter(); /* CUPTI may come back through hooked calls */
+        bool entered = guard_enter(); /* CUPTI may call hooked functions */
         gpu_start(steps_want_gpu(), initializing);
         if (entered)
             guard_leave();
-        atexit(cprof_at_exit); /* again: before the destructors of the libcupti that was opened */
+        /* again: to run before the destructors of the libcupti just opened */
+        atexit(cprof_at_exit);
         atomic_store(&state, GPU_STARTED);
         cancel_back(cancel);
     } else if (none != GPU_STARTED) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork: prepare, parent and child handlers; see fork.h. They run on the forking application thread.
- * */
+/* Fork handlers: prepare, parent and child. They run on the forking thread. */
 #include "preload/hooks/fork.h"
 
 #include <errno.h>
@@ -13,15 +12,15 @@
 #include "preload/hooks/thread_count.h"
 #include "writer/writer.h"
 
-/* No fork handler stands around this one: it holds the locks. Written before the fork, read in
- * parent and child, by the forking thread. */
-static bool holds;
+/* This fork took the locks; false if its thread held them already. Written before the fork by the
+ * forking thread, read in parent and child. */
+static bool holds_locks;
 
 static void before_fork(void)
 {
     int saved = errno;
-    holds = torch_lock_before_fork();
-    if (holds) {
+    holds_locks = torch_lock_before_fork();
+    if (holds_locks) {
         loader_hold();
         gpu_fork_begin();
     }
@@ -30,7 +29,7 @@ static void before_fork(void)
 
 static void release(bool child)
 {
-    if (holds) {
+    if (holds_locks) {
         gpu_fork_end();
         loader_release(child);
     }
@@ -43,7 +42,7 @@ static void in_parent(void)
     thread_count_forked();
 }
 
-/* One thread is left, and it holds the locks. */
+/* The only thread left, which holds the locks. */
 static void in_child(void)
 {
     release(true);

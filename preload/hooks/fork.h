@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Fork handlers: nobody calls into torch, walks the loader's list or is in a flush of CUPTI while
- * the kernel copies the process, and the child is made inert. A fork while some thread is inside
- * torch's callback lock would leave that lock locked in the child for ever.
- */
+/* Fork handlers. While the kernel copies the process, no thread calls into torch, walks the
+ * loader's list or flushes CUPTI. The child becomes inert. Otherwise torch's callback lock could
+ * stay locked in the child for ever. */
 #ifndef PRELOAD_HOOKS_FORK_H
 #define PRELOAD_HOOKS_FORK_H
 
 #include <stdbool.h>
 
-/* Registers the fork handlers. Once, at wake-up. false: the C library had no memory, so forked
- * children would not be made inert and nothing may be recorded. */
+/* Registers the fork handlers. Once, at wake-up. Returns false when memory is short: then nothing
+ * may be recorded, because forked children would not become inert. */
 bool fork_start(void);
 
 #endif

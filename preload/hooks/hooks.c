@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every interposed call shares: slots, names, and what happens around the real call.
- * Application threads; no lock. The real function is looked up at a wrapper's first call, outside
- * of everything. */
+/* Shared by all interposed calls: slots, names, and the work around the real call. Application
+ * threads; no lock. A wrapper's first call looks up the real function. */
 #include "preload/hooks/hooks.h"
 
 #include <errno.h>
@@ -14,18 +13,17 @@
 #include "preload/stacks/stacks.h"
 #include "preload/steps/steps.h"
 
-#define OOM_WAIT_MS 50u /* for the event to be on disk: the program may not live on */
+#define OOM_WAIT_MS 50u /* longest wait until the event is on disk: the program may die */
 
 struct hook_slot hook_slots[HOOK_COUNT];
 
-/* Set by the first hooked call that succeeded; any thread writes, relaxed: cuda_alive_now() may
- * be called twice. */
+/* Set by the first successful hooked call. Relaxed: cuda_alive_now() may be called twice. */
 static _Atomic bool cuda_alive;
 
-/* Arrays, not pointers: nothing for the loader to relocate in each process that has the preload. */
+/* Arrays instead of pointers avoid relocations in every process with the preload. */
 struct hook_info {
     char symbol[44];
-    uint8_t shown; /* bytes of `symbol` that traces show, a leading "__" included */
+    uint8_t shown; /* length of the name in traces, including a leading "__" */
     uint8_t node;
     uint8_t category;
 };
@@ -56,12 +54,12 @@ const char *hook_shown(enum hook_id id, uint32_t *length)
     const char *symbol = infos[id].symbol;
     uint32_t skip = symbol[0] == '_' ? 2 : 0, end = infos[id].shown;
     if (symbol[end - 3] == '_' && symbol[end - 2] == 'v')
-        end -= 3; /* cuMemAlloc_v2: the number is the header's, not the user's */
+        end -= 3; /* cuMemAlloc_v2: users write cuMemAlloc, the header adds _v2 */
     *length = end - skip;
     return symbol + skip;
 }
 
-/* The real function, looked up now if need be; NULL when no loaded object has it. */
+/* The real function, looked up if necessary; NULL: no loaded object has it. */
 static void *find_real(enum hook_id id, const void *caller)
 {
     struct hook_slot *slot = &hook_slots[id];
@@ -79,14 +77,14 @@ static void *find_real(enum hook_id id, const void *caller)
     return real;
 }
 
-/* Nothing is left to be learnt from calls that are not recorded. */
+/* True when calls that are not recorded need no more checks. */
 static bool settled(void)
 {
     return atomic_load_explicit(&cuda_alive, memory_order_relaxed) ||
            atomic_load_explicit(&cprof_life, memory_order_relaxed) == LIFE_OVER;
 }
 
-/* CPROF_TRIGGER=cuda: this call says where to record, each time. */
+/* With CPROF_TRIGGER=cuda, whether this call begins or ends a region. */
 static bool is_capture(enum hook_id id)
 {
     return __builtin_expect(trigger_is_cuda(), 0) && strstr(infos[id].symbol, "ProfilerSt");
@@ -116,8 +114,8 @@ void hook_begin(struct hook_call *call, enum hook_id id, const void *caller)
     if (entered) {
         cprof_wake_once(WAKE_CUDA);
         symbol_look();
-        /* When another thread wakes cprof up, and is done just behind this, CUPTI has not begun:
-         * the call would be recorded without its kernel. */
+        /* While another thread wakes cprof, CUPTI has not started, so the call would be recorded
+         * without its kernel. */
         bool waking = atomic_load(&cprof_life) == LIFE_WAKING;
         if (!settled() && !cprof_is_injected())
             cuda_begins(false);
@@ -155,10 +153,10 @@ void hook_end(struct hook_call *call, bool succeeded)
     if (guard_enter()) {
         if (call->log)
             gpu_clock_look(span_close(call->log, call));
-        /* While another thread wakes cprof up, nothing can begin yet: the next call will see. */
+        /* Nothing can start while another thread wakes cprof; a later call does it. */
         if (succeeded && !settled() && atomic_load(&cprof_life) == LIFE_AWAKE) {
-            /* where the driver did not call us after all; other threads wait for it as long as
-             * nothing is settled */
+            /* if the driver did not call InitializeInjection; other threads wait for this until
+             * settled() is true */
             cuda_begins(false);
             atomic_store_explicit(&cuda_alive, true, memory_order_relaxed);
             cuda_alive_now();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every interposed call shares: an id, a slot for the real function, and what happens around
- * the call. Expanded from hooks.def. Application threads.
+ * Shared by all interposed calls: an id, a slot for the real function, and the work around the
+ * call. Expanded from hooks.def. Application threads.
  *
- * A wrapper is a load, a test and a jump while nothing is recorded:
+ * While nothing is recorded, a wrapper is a load, a test and a jump:
  *
- *     real = slot.fast;
- *     if (real && !gate_open(GATE_CALLS)) return real(args);    <- published by hook_begin()
+ *     real = slot.fast;                                         <- published by hook_begin()
+ *     if (real && !gate_open(GATE_CALLS)) return real(args);
  *     hook_begin(); result = call.real(args); hook_end();
  */
 #ifndef PRELOAD_HOOKS_HOOKS_H
@@ -31,9 +31,8 @@ struct cuda_pitched {
     size_t pitch, width, height;
 };
 
-/* The libraries that hooks.def knows: each cudart by its version node, since two can live in one
- * process and each then needs wrappers and real pointers of its own. ANY serves callers that name
- * no version. */
+/* The libraries of hooks.def. Each cudart has a node, because two can be in one process and need
+ * separate wrappers and real functions. ANY is for callers that name no version. */
 enum hook_node {
     HOOK_NODE_V11,
     HOOK_NODE_V12,
@@ -43,7 +42,7 @@ enum hook_node {
     HOOK_NODE_COUNT
 };
 
-/* What .symver appends to the exported name; the nodes stand in exports.map. */
+/* The version that .symver adds to the exported name; exports.map lists the nodes. */
 #define HOOK_SUFFIX_V11    "@libcudart.so.11.0"
 #define HOOK_SUFFIX_V12    "@libcudart.so.12"
 #define HOOK_SUFFIX_V13    "@libcudart.so.13"
@@ -56,45 +55,42 @@ enum hook_id {
     HOOK_COUNT
 };
 
-/* Where one wrapper forwards to. All fields: any application thread writes and reads; whoever comes
- * first writes, and all write the same. */
+/* Where a wrapper forwards to. Any application thread reads and writes; all write the same
+ * values. */
 struct hook_slot {
-    _Atomic(void *) fast;    /* real, once nothing but forwarding is left to do; relaxed */
-    _Atomic(void *) real;    /* the real function, NULL until found; relaxed */
-    _Atomic uint64_t missed; /* resolve_generation() of the last lookup in vain + 1; relaxed */
-    /* as spans hold it, 0 until the first that is recorded; numbered_once() */
+    _Atomic(void *) fast;    /* `real`, once the wrapper only needs to forward; relaxed */
+    _Atomic(void *) real;    /* NULL until found; relaxed */
+    _Atomic uint64_t missed; /* 1 + resolve_generation() of the last failed lookup; relaxed */
+    /* the name's number in spans; 0 until numbered_once() */
     _Atomic uint32_t name;
 };
 extern struct hook_slot hook_slots[HOOK_COUNT] __attribute__((visibility("hidden")));
 
-/* One call that takes the slow path; lives on the wrapper's stack. */
+/* A call on the slow path, on the wrapper's stack. */
 struct hook_call {
-    void *real;             /* the real function, NULL when there is none */
-    struct thread_log *log; /* where the call's span is open, or NULL */
+    void *real;             /* the real function; NULL: not found */
+    struct thread_log *log; /* log with the call's open span, or NULL */
 };
 
-/*
- * Before a call that cannot just be forwarded: finds the real function, wakes cprof, opens a span
- * when spans are recorded. `caller` is the wrapper's return address. Keeps errno. Any thread.
- */
+/* Before a call on the slow path: finds the real function, wakes cprof, and opens a span if spans
+ * are recorded. caller: the wrapper's return address. Keeps errno. Any thread. */
 void hook_begin(struct hook_call *call, enum hook_id id, const void *caller);
 
-/* After the real call: closes the span and notes the first call that `succeeded`. Keeps errno as
- * the real call left it. The same thread as hook_begin(). */
+/* After the real call: closes the span and notes the first call that succeeded. Keeps errno. Same
+ * thread as hook_begin(). */
 void hook_end(struct hook_call *call, bool succeeded);
 
-/* Between the real call, which found no memory for `bytes` (0: not known), and hook_end(). Keeps
+/* Records that the real call found no memory for `bytes` (0: unknown). Before hook_end(). Keeps
  * errno. */
 void hook_out_of_memory(const struct hook_call *call, uint64_t bytes);
 
-/* The exported name, "cudaMemcpyAsync_ptsz". Any thread. */
+/* The exported name, such as "cudaMemcpyAsync_ptsz". Any thread. */
 const char *hook_symbol(enum hook_id id);
 
-/* The name that traces show, "cudaMemcpyAsync", into *length bytes, not terminated. Any thread. */
+/* The name in traces, such as "cudaMemcpyAsync": *length bytes without a NUL. Any thread. */
 const char *hook_shown(enum hook_id id, uint32_t *length);
 
-/* The second argument where it is a size, as in every allocating call that takes one number of
- * bytes; else 0. */
+/* The second argument if it is a size_t, as in all allocating calls that take one size; else 0. */
 #define HOOK_IS_SIZE(x) __builtin_types_compatible_p(__typeof__(x), size_t)
 
 #define HOOK_SIZE(...) HOOK_PICK(HOOK_SIZE_, HOOK_ARITY(__VA_ARGS__))
@@ -111,7 +107,7 @@ const char *hook_shown(enum hook_id id, uint32_t *length);
 #define HOOK_SIZE_10   HOOK_SIZE_2
 #define HOOK_SIZE_11   HOOK_SIZE_2
 
-/* What else the room offers. */
+/* The room's other headers. */
 #include "preload/hooks/cuda_alive.h"
 #include "preload/hooks/fork.h"
 #include "preload/hooks/last_thread.h"

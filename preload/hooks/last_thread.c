@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends the process when the program's last thread has left. */
+/* Ends the process once the program's last thread has exited. */
 #define _GNU_SOURCE
 #include "preload/hooks/last_thread.h"
 
@@ -17,14 +17,14 @@
 #include "writer/writer.h"
 
 #define POLL_MS  20
-#define ALONE_MS 1000 /* for threads of cprof's that are done already to be gone */
+#define ALONE_MS 1000 /* longest wait for finished cprof threads to exit */
 
 static pthread_key_t key;
 static _Atomic bool main_left;
-static sigset_t mask; /* the main thread's; written before main_left is */
+static sigset_t mask; /* the main thread's; written before main_left */
 
-/* Of the values that keys have, those of a main thread are taken away only where it leaves before
- * the process ends. */
+/* Destructor of `key`: the C library runs it for the main thread only if that exits before the
+ * process. */
 static void main_leaves(void *unused)
 {
     (void)unused;
@@ -39,15 +39,15 @@ void last_thread_start(void)
         pthread_setspecific(key, &key);
 }
 
-/* Threads of the process, a main thread that has left among them: the links of the folder
- * (proc_task_getattr() in fs/proc/base.c). 0: it cannot be told. No descriptor is taken for it. */
+/* Number of threads, including a main thread that has exited; 0: unknown. The link count of the
+ * folder gives it without a descriptor (proc_task_getattr() in fs/proc/base.c). */
 static unsigned count_threads(void)
 {
     struct stat st;
     return stat("/proc/self/task", &st) == 0 && st.st_nlink > 2 ? (unsigned)st.st_nlink - 2 : 0;
 }
 
-/* Other keys' values may still be taken away. */
+/* Destructors of other keys may still run before that. */
 static bool main_is_gone(void)
 {
     char path[64], text[512];
@@ -56,7 +56,7 @@ static bool main_is_gone(void)
     return name_end && strncmp(name_end, ") Z", 3) == 0;
 }
 
-/* With the signals of the program: what it told atexit() runs here. */
+/* Has the main thread's signal mask, because the program's atexit() functions run here. */
 static void *end_process(void *unused)
 {
     prctl(PR_SET_NAME, "cprof-last", 0, 0, 0);

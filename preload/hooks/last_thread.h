@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A main thread may leave before the others, by pthread_exit() or cancelled. Then the C library
- * ends the process with the last thread, by exit(0) on it (start_thread() in
- * nptl/pthread_create.c), and counts cprof's threads, too: alone, they would be there for ever, and
- * take no signal. So once no other is left, one more thread of cprof's ends what is recorded, waits
- * for the rest of cprof's, and is the last.
- */
+/* Handles a main thread that exits first, by pthread_exit() or cancellation. The C library then
+ * calls exit(0) on the process's last thread (start_thread() in nptl/pthread_create.c). It counts
+ * cprof's threads too, which would run for ever and take no signals. So once only they are left,
+ * another cprof thread finishes the traces, waits for the others, and exits last. */
 #ifndef PRELOAD_HOOKS_LAST_THREAD_H
 #define PRELOAD_HOOKS_LAST_THREAD_H
 
 #include <stdbool.h>
 
-/* Asks to be told when this thread leaves. In the constructor, on the main thread. */
+/* Registers for the exit of the main thread. In the constructor, on that thread. */
 void last_thread_start(void);
 
-/* Looks whether the program has a thread left. The milliseconds after which to look again; -1: not
- * again. The cprof thread, each pass. */
+/* Checks whether only cprof's threads are left. Returns the milliseconds until the next check; -1:
+ * none. cprof thread, each pass. */
 int last_thread_poll(bool stopping);
 
 #endif

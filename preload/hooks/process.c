@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lint: ends the process on behalf of the program */
-/*
- * Wrappers of _exit, _Exit, abort and of the calls that send a signal; see process.h. They run on
- * any application thread, in signal handlers, and in vfork children, which share the memory of a
- * parent that goes on: what they look at first is whose process this is.
- */
+/* Wrappers of _exit, _Exit, abort and the calls that send signals. They run on any application
+ * thread, in signal handlers, and in vfork children, which share their parent's memory. So they
+ * first check which process they are in. */
 #include "preload/hooks/process.h"
 
 #include <errno.h>
@@ -25,8 +23,7 @@
 
 typedef void exit_function(int status);
 
-/* The next definition of each. Written in the constructor, before any other thread; read by the
- * wrappers. */
+/* The next definition of each. Written in the constructor, before other threads exist. */
 static exit_function *next_underscore_exit;
 static exit_function *next_c99_exit;
 static void (*next_abort)(void);
@@ -50,15 +47,15 @@ void process_start(void)
     *(void **)&next_sigqueue = resolve_behind("sigqueue");
 }
 
-static _Atomic int outlived; /* signal that was to end the process, and has not; any thread */
+static _Atomic int outlived; /* signal that should have ended the process and has not; any thread */
 
-/* In a signal handler the interrupted code may be cprof's own: cprof_at_exit() waits for no lock
- * without a limit, and a record that was being written is not yet committed. */
+/* A signal handler may have interrupted cprof itself. cprof_at_exit() therefore limits its waits
+ * for locks, and ignores a record that is not committed. */
 static void finish_traces(void)
 {
     int owner = cprof_owner_pid();
     if (owner == 0 || owner != (int)syscall(SYS_getpid))
-        return; /* not awake, a forked child, or a vfork child in its parent's memory */
+        return; /* not awake, or a forked or vfork child */
     bool entered = guard_enter();
     cprof_at_exit();
     if (entered)
@@ -83,8 +80,8 @@ static pid_t own_tid(void)
     return (pid_t)syscall(SYS_gettid);
 }
 
-/* Whether the kernel ends a process to which this signal is sent and that has no handler for it.
- * Who sends itself SIGKILL wants nothing more to be done. */
+/* Whether the signal's default action ends the process. Excludes SIGKILL: a process that sends
+ * itself SIGKILL wants no further work. */
 static bool is_deadly(int number)
 {
     static const int others[] = {SIGKILL, SIGCHLD, SIGCONT, SIGURG, SIGWINCH,
@@ -102,7 +99,7 @@ static bool has_no_handler(int number)
            action.sa_handler == SIG_DFL;
 }
 
-/* Whether the thread holds the signal back; true also where that cannot be told. */
+/* Whether the thread blocks the signal; true if unknown. */
 static bool blocks(pid_t thread, int number)
 {
     char path[64], text[4096];
@@ -116,9 +113,8 @@ static bool blocks(pid_t thread, int number)
     return !line || sscanf(line, "\nSigBlk: %llx", &mask) != 1 || mask >> (number - 1) & 1;
 }
 
-/* Finishes the traces when the signal, sent to this thread of this process, ends the process:
- * nobody handles it and nothing holds it back. The first process of a container does not end by its
- * own. Keeps errno. */
+/* Finishes the traces if the signal, sent to this thread, ends the process: default action and not
+ * blocked. Process 1 of a container does not end by its own signals. Keeps errno. */
 static bool finish_if_last(pid_t thread, int number)
 {
     int saved = errno;
@@ -131,16 +127,15 @@ static bool finish_if_last(pid_t thread, int number)
     return last;
 }
 
-/* What a wrapper returns behind the real call. */
-static int sent(bool last, int number, int result)
+/* The wrapper's result. A process that still runs after a deadly signal is noted. */
+static int note_outlived(bool last, int number, int result)
 {
     if (last)
         atomic_store(&outlived, number);
     return result;
 }
 
-/* The kernel's number of a thread, as the clock of its CPU time holds it (CPUCLOCK_PERTHREAD); 0:
- * not known. */
+/* The kernel's thread id, from the clock of its CPU time (CPUCLOCK_PERTHREAD); 0: unknown. */
 static pid_t tid_of(pthread_t thread)
 {
     clockid_t clock;
@@ -149,7 +144,7 @@ static pid_t tid_of(pthread_t thread)
     return pthread_getcpuclockid(thread, &clock) == 0 ? (pid_t) ~(clock >> 3) : 0;
 }
 
-/* Exported without a version, as exports.map explains. */
+/* Unversioned; exports.map explains why. */
 __asm__(".symver process_leave_posix, _exit@@");
 __asm__(".symver process_leave_c99, _Exit@@");
 __asm__(".symver process_abort, abort@@");
@@ -182,8 +177,8 @@ EXPORT void process_leave_c99(int status)
     leave(next_c99_exit, status);
 }
 
-/* A handler for SIGABRT may lead elsewhere by siglongjmp(); it finishes the traces when it raises
- * the signal again. */
+/* A handler of SIGABRT may leave by siglongjmp(). If it raises the signal again, that call finishes
+ * the traces. */
 EXPORT void process_abort(void)
 {
     struct sigaction action;
@@ -197,7 +192,7 @@ EXPORT void process_abort(void)
         syscall(SYS_tgkill, own_pid(), own_tid(), SIGKILL);
 }
 
-/* This process is in the group to which a signal is sent; group 0 is the caller's. */
+/* Whether this process is in the signalled group; 0 is the caller's. */
 static bool is_in(pid_t group)
 {
     return group == 0 || group == getpgrp();
@@ -207,55 +202,58 @@ EXPORT int process_kill(pid_t pid, int number)
 {
     bool own = pid > 0 ? pid == (pid_t)cprof_owner_pid() : pid != -1 && is_in(-pid);
     bool last = own && finish_if_last(own_tid(), number);
-    return sent(last, number,
-                next_kill ? next_kill(pid, number) : (int)syscall(SYS_kill, pid, number));
+    return note_outlived(last, number,
+                         next_kill ? next_kill(pid, number) : (int)syscall(SYS_kill, pid, number));
 }
 
 EXPORT int process_killpg(pid_t group, int number)
 {
     bool last = is_in(group) && finish_if_last(own_tid(), number);
-    return sent(last, number,
-                next_killpg ? next_killpg(group, number) : (int)syscall(SYS_kill, -group, number));
+    return note_outlived(last, number,
+                         next_killpg ? next_killpg(group, number)
+                                     : (int)syscall(SYS_kill, -group, number));
 }
 
 EXPORT int process_raise(int number)
 {
     bool last = finish_if_last(own_tid(), number);
-    return sent(last, number,
-                next_raise ? next_raise(number)
-                           : (int)syscall(SYS_tgkill, own_pid(), own_tid(), number));
+    return note_outlived(last, number,
+                         next_raise ? next_raise(number)
+                                    : (int)syscall(SYS_tgkill, own_pid(), own_tid(), number));
 }
 
 EXPORT int process_tgkill(pid_t process, pid_t thread, int number)
 {
     bool last = process == (pid_t)cprof_owner_pid() && finish_if_last(thread, number);
-    return sent(last, number,
-                next_tgkill ? next_tgkill(process, thread, number)
-                            : (int)syscall(SYS_tgkill, process, thread, number));
+    return note_outlived(last, number,
+                         next_tgkill ? next_tgkill(process, thread, number)
+                                     : (int)syscall(SYS_tgkill, process, thread, number));
 }
 
 EXPORT int process_pthread_kill(pthread_t thread, int number)
 {
     bool awake = cprof_owner_pid() != 0 && is_deadly(number);
     bool last = awake && finish_if_last(tid_of(thread), number);
-    return sent(last, number, next_pthread_kill ? next_pthread_kill(thread, number) : ENOSYS);
+    return note_outlived(last, number,
+                         next_pthread_kill ? next_pthread_kill(thread, number) : ENOSYS);
 }
 
 EXPORT int process_sigqueue(pid_t pid, int number, const union sigval value)
 {
     bool last = pid == (pid_t)cprof_owner_pid() && finish_if_last(own_tid(), number);
     if (next_sigqueue)
-        return sent(last, number, next_sigqueue(pid, number, value));
+        return note_outlived(last, number, next_sigqueue(pid, number, value));
     errno = ENOSYS;
     return -1;
 }
 
-/* Another thread was in a sigwait() for it, which no thread can see of another. */
+/* This happens when another thread is in sigwait() for the signal, which cannot be detected. */
 void process_say_outlived(void)
 {
     int number = atomic_exchange(&outlived, 0);
     if (number)
-        log_warn("the program sent itself signal %d, which did not end it: the traces were "
-                 "finished then, and nothing is recorded since",
-                 number);
+        log_warn(
+            "the program note_outlived itself signal %d, which did not end it: cprof finished the "
+            "traces then, and has recorded nothing since",
+            number);
 }

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Ends of the process that run no exit handler: _exit and _Exit, which Python's os._exit calls;
- * abort; and a signal that the program sends to itself (kill, killpg, raise, tgkill, pthread_kill,
- * sigqueue), as CPython does after ^C. The wrappers finish the traces first, in the process that
- * owns them only.
- */
+/* Ends of the process without exit handlers: _exit and _Exit (Python's os._exit), abort, and
+ * signals that the program sends itself, as CPython does after ^C (kill, killpg, raise, tgkill,
+ * pthread_kill, sigqueue). The wrappers finish the traces first, only in the process that owns
+ * them. */
 #ifndef PRELOAD_HOOKS_PROCESS_H
 #define PRELOAD_HOOKS_PROCESS_H
 
-/* Looks up the next definition of each (another preload's, or the C library's), because the
- * wrappers themselves may run in a vfork child, in the memory of its parent, where nothing should
- * be looked up. In the constructor; about a microsecond. */
+/* Looks up the next definition of each (another preload's or the C library's). In the constructor,
+ * because wrappers may run in a vfork child, which must not do lookups in its parent's memory.
+ * Takes about a microsecond. */
 void process_start(void);
 
-/* One line where the program lives on after a signal for which the traces were finished. At
- * exit. */
+/* Warns at exit if the program lived on after a signal for which the traces were finished. */
 void process_say_outlived(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hides cprof's threads from CPython's warning after a fork. The wrappers run on any application
- * thread; without a fork behind them they cost one load. */
+/* Hides cprof's threads from CPython's warning after a fork. The wrappers of fopen run on any
+ * application thread and cost one load unless the thread has just forked. */
 #include "preload/hooks/thread_count.h"
 
 #include <dlfcn.h>
@@ -15,12 +15,12 @@
 
 #define EXPORT     __attribute__((visibility("default")))
 #define STAT       "/proc/self/stat"
-#define STAT_BYTES 2048 /* 52 numbers and a name of 15 bytes */
-#define AFTER_NAME 17   /* spaces from the one behind the name to the 20th field, proc(5) */
+#define STAT_BYTES 2048 /* for 52 numbers and a name of 15 bytes */
+#define AFTER_NAME 17   /* spaces from the name to the 20th field, see proc(5) */
 
 typedef FILE *open_function(const char *path, const char *mode);
 
-/* Written in the constructor, or by whoever comes before it. */
+/* Written in the constructor, or by an earlier caller. */
 static open_function *_Atomic next_fopen, *_Atomic next_fopen64;
 
 static __thread bool forked;
@@ -46,7 +46,7 @@ void thread_count_forked(void)
     forked = writer_threads() != 0;
 }
 
-/* Whether this place is in the interpreter's own code. */
+/* Whether the address is in the interpreter's code. */
 static bool is_interpreter(const void *place)
 {
     const void *interpreter = loader_symbol(RTLD_DEFAULT, "PyOS_AfterFork_Parent");
@@ -55,9 +55,9 @@ static bool is_interpreter(const void *place)
            its.dli_fbase == callers.dli_fbase;
 }
 
-/* The text of /proc/self/stat with fewer threads, one at least; false: it does not look like
- * that. */
-static bool subtract(char *text, size_t size, unsigned ours)
+/* Subtracts cprof's threads in the text of /proc/self/stat; leaves at least one. Returns false if
+ * the text has another format. */
+static bool subtract(char *text, size_t size, unsigned own_threads)
 {
     char *field = strrchr(text, ')'), *rest;
     char copy[STAT_BYTES];
@@ -67,12 +67,12 @@ static bool subtract(char *text, size_t size, unsigned ours)
     if (n <= 0 || *rest != ' ')
         return false;
     strcpy(copy, rest);
-    snprintf(field, size - (size_t)(field - text), " %ld%s", n > (long)ours ? n - (long)ours : 1,
-             copy);
+    snprintf(field, size - (size_t)(field - text), " %ld%s",
+             n > (long)own_threads ? n - (long)own_threads : 1, copy);
     return true;
 }
 
-/* What `file` holds, with our threads left out; `file` itself, rewound, where that cannot be. */
+/* A copy of `file` without cprof's threads; on failure `file` itself, rewound. */
 static FILE *without_ours(FILE *file)
 {
     char text[STAT_BYTES];
@@ -104,7 +104,7 @@ static FILE *open_for(open_function *next, const char *path, const char *mode, c
     return without_ours(file);
 }
 
-/* Exported without a version, as exports.map explains. */
+/* Unversioned; exports.map explains why. */
 __asm__(".symver thread_count_fopen, fopen@@");
 __asm__(".symver thread_count_fopen64, fopen64@@");
 

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CPython 3.12 and later warn after os.fork() when the process has more than one thread, because a
- * lock that another thread held stays locked in the child. It takes their number from the 20th
- * field of /proc/self/stat (warn_about_fork_with_threads() in posixmodule.c). Our threads hold no
- * lock that a child meets (preload/hooks/fork.c sees to it), so its question is answered without
- * them: the warning comes where it comes without us, and a program that makes errors of warnings
- * goes on. Whoever else reads that file reads what the kernel says.
- */
+/* CPython 3.12 and later warn after os.fork() if the process has several threads, since locks of
+ * other threads stay locked in the child. The count is field 20 of /proc/self/stat
+ * (warn_about_fork_with_threads() in posixmodule.c). cprof's threads hold no lock that a child
+ * needs (see fork.h), so the interpreter gets the count without them. Warnings then come as without
+ * cprof. Other readers of the file see the kernel's count. */
 #ifndef PRELOAD_HOOKS_THREAD_COUNT_H
 #define PRELOAD_HOOKS_THREAD_COUNT_H
 
 /* Looks up the next fopen and fopen64. In the constructor. */
 void thread_count_start(void);
 
-/* This thread has just forked; the next time that the interpreter opens /proc/self/stat on it, our
- * threads are not counted. In the parent's atfork handler. */
+/* This thread has forked: the interpreter's next read of /proc/self/stat on it omits cprof's
+ * threads. In the parent's atfork handler. */
 void thread_count_forked(void);
 
 #endif

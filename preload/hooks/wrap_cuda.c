@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wrappers around the CUDA runtime and driver, one per row and version node of hooks.def. They
- * run on application threads, in place of the real function, and always forward to it.
+ * The wrappers of the CUDA runtime and driver, one per row and version node of hooks.def. They run
+ * on application threads and always forward to the real function.
  *
- * Each is exported by .symver as symbol@node, so that a caller linked to libcudart.so.12 gets the
- * wrapper that forwards to 12 even when 13 lives in the same process. Callers without a version and
- * dlsym() get symbol@@CPROF_1 (see exports.map).
+ * .symver exports each as symbol@node. A caller linked to libcudart.so.12 gets the wrapper that
+ * forwards to 12, even if 13 is in the process as well. Callers without a version and dlsym() get
+ * symbol@@CPROF_1 (see exports.map).
  *
- * The slow half is a function of its own and reached by a jump, so that the fast half keeps all
- * arguments where they are and needs no stack.
+ * The slow half is a separate function, reached by a jump: the fast half leaves all arguments in
+ * place and needs no stack.
  */
 #include "preload/hooks/hooks.h"
 
@@ -18,8 +18,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Bytes that a call wanted, 0 = not known: of copies and fills the second argument is an address or
- * a pitch. */
+/* Size of an allocation; 0: unknown. In copies and fills, the second argument is an address or a
+ * pitch. */
 static uint64_t is_bytes_wanted(const char *symbol, uint64_t size)
 {
     return strstr(symbol, "Memcpy") || strstr(symbol, "Memset") ? 0 : size;

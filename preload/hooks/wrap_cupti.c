@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Another client of CUPTI, seen by its calls: each is told to cupti/ before it is forwarded, so
- * that cprof has stepped aside by the time that the other's call is made. One wrapper per call and
- * version node, as in wrap_cuda.c: two libcupti can live in one process. cprof's own calls go to
- * the real functions directly and never pass here. Application threads.
- */
+/* Wrappers of CUPTI for its other clients. Each call is first reported to cupti/, so that cprof can
+ * step aside before it takes effect. One wrapper per call and version node, as in wrap_cuda.c: two
+ * libcupti can be in one process. cprof's own calls bypass the wrappers. Application threads. */
 #include "preload/hooks/hooks.h"
 
 #include <dlfcn.h>
@@ -30,7 +27,7 @@ static const struct resolve_library libraries[] = {
     [NODE_CANY] = {NULL, {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"}, "libcupti"},
 };
 
-/* CUPTI calls itself: that is no other client. */
+/* Calls from within CUPTI are not another client's. */
 static bool is_cupti(const void *caller)
 {
     Dl_info info;
@@ -48,7 +45,7 @@ static void tell_other(enum gpu_other what, int kind, const void *caller)
     }
 }
 
-/* The real function; tells cupti/ about the call first. */
+/* Returns the real function after reporting the call to cupti/. */
 static void *before(_Atomic(void *) *slot, const char *symbol, enum cupti_node node,
                     enum gpu_other what, int kind, const void *caller)
 {
