@@ -57,7 +57,8 @@ def load(path):
     for event in trace["traceEvents"]:
         assert event["ph"] in "XiCM", event
         if event["ph"] == "X":
-            rows[event["tid"]].append((round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)))
+            start = round(event["ts"] * 1000)
+            rows[event["tid"]].append((start, start + round(event["dur"] * 1000)))
     for spans in rows.values():
         open_ends = []
         for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
