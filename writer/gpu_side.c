@@ -26,7 +26,7 @@ void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
     g->holding = hold;
 }
 
-static enum gpu_want is_gpu_wanted(const struct gpu_side *g, bool draining)
+static enum gpu_want gpu_want_now(const struct gpu_side *g, bool draining)
 {
     if (draining || g->action == ACTION_ACTIVE_AND_SAVE)
         return GPU_WANT_SOON;
@@ -39,7 +39,7 @@ static bool is_on(const struct gpu_side *g)
     return g->source && g->source->calls_since() != UINT64_MAX;
 }
 
-static bool look_for_use(struct gpu_side *g)
+static bool check_use(struct gpu_side *g)
 {
     if (!g->in_use)
         g->in_use = is_on(g);
@@ -50,8 +50,8 @@ void gpu_side_look(struct gpu_side *g, bool draining)
 {
     if (!g->source)
         return;
-    look_for_use(g); /* a kind that is on may be switched off now */
-    enum gpu_want want = is_gpu_wanted(g, draining);
+    check_use(g); /* a kind that is on may be switched off now */
+    enum gpu_want want = gpu_want_now(g, draining);
     /* At exit, finish() releases CUPTI after the files are whole: if CUPTI hangs, no file is
      * lost. */
     if (want != GPU_WANT_NOTHING || run_state_now() == WRITER_RUNS)
@@ -70,7 +70,7 @@ static bool was_recorded(const struct gpu_side *g, uint64_t start)
 bool gpu_side_span(struct gpu_side *g, struct window *w, const struct record_owner *owner,
                    const struct record *r)
 {
-    return look_for_use(g) && join_span(&g->in, w, owner, r, was_recorded(g, r->start));
+    return check_use(g) && join_span(&g->in, w, owner, r, was_recorded(g, r->start));
 }
 
 void gpu_side_node(struct gpu_side *g, const struct record_owner *owner, const struct record *r)
@@ -81,7 +81,7 @@ void gpu_side_node(struct gpu_side *g, const struct record_owner *owner, const s
 
 int gpu_side_pause_ms(const struct gpu_side *g)
 {
-    if (is_on(g) || (g->in_use && g->told != is_gpu_wanted(g, false)))
+    if (is_on(g) || (g->in_use && g->told != gpu_want_now(g, false)))
         return POLL_MS;
     return g->in_use ? g->again_ms : -1;
 }
@@ -102,7 +102,7 @@ static void take_record(const struct gpu_record *r, void *arg)
     g->in.relieve();
 }
 
-static void blame(struct gpu_side *g, const struct gpu_faults *faults)
+static void count_faults(struct gpu_side *g, const struct gpu_faults *faults)
 {
     const struct {
         enum loss cause;
@@ -115,7 +115,7 @@ static void blame(struct gpu_side *g, const struct gpu_faults *faults)
                {LOSS_LATE, join_late()}};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i].n)
-            g->blame(all[i].cause, all[i].n);
+            g->count_loss(all[i].cause, all[i].n);
 }
 
 static void collect(struct gpu_side *g, enum gpu_flush flush)
@@ -134,7 +134,7 @@ static void collect(struct gpu_side *g, enum gpu_flush flush)
     if (fresh)
         g->fresh_ns = now;
     join_pass(&g->in, fresh);
-    blame(g, &faults);
+    count_faults(g, &faults);
 }
 
 /* A program may make threads during a whole window. Forgets an ended thread once all calls from

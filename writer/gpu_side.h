@@ -16,7 +16,7 @@ struct gpu_side {
     void (*catch_up)(void);
     uint64_t caught_up; /* ticks: earlier edges are taken */
     /* Adds losses of records to the right window. */
-    void (*blame)(enum loss cause, uint64_t n);
+    void (*count_loss)(enum loss cause, uint64_t n);
     enum action action;   /* of the current step */
     bool holding;         /* the step is recorded whatever its action: it may become the trace */
     uint64_t calls_since; /* source->calls_since() in this pass */

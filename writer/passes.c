@@ -147,7 +147,7 @@ static void put_record(struct window *w, const struct record_owner *owner, const
 }
 
 /* Drops the held markers, but not those that asked for steps to skip. */
-static void forget_unasked(void)
+static void drop_unasked(void)
 {
     if (!atomic_load(&skipped_wanted))
         hold_drop(&hold);
@@ -217,7 +217,7 @@ static void open_held(const struct step_edge *edge)
     current = open_window(edge->ticks, edge->ticks, edge->step, &edge->losses, true);
 }
 
-static void tell_held(const struct record_owner *owner, const struct record *r, void *unused)
+static void replay_held(const struct record_owner *owner, const struct record *r, void *unused)
 {
     (void)unused;
     observers_replay(owner, r);
@@ -229,7 +229,7 @@ static void keep_held(bool region)
     current->held = false;
     current->region = region;
     observers_window_open(current, passes);
-    hold_each(&hold, tell_held, NULL);
+    hold_each(&hold, replay_held, NULL);
     if (current->lost.n[LOSS_HOLD_FULL])
         writer_note("more came before the first step mark than is kept; the oldest was dropped");
 }
@@ -282,7 +282,7 @@ static void begin_step(const struct step_edge *edge)
     if (warmup && !hold.on)
         begin_hold(edge->ticks, &edge->losses);
     else if (skip && !edge->keep)
-        forget_unasked();
+        drop_unasked();
     else if (!skip && !warmup)
         hold_drop(&hold);
     if (skip && !skip_from)
@@ -317,7 +317,7 @@ static void take_edge(const struct step_edge *edge)
         return;
     }
     if (edge->ended == ACTION_SKIP && !edge->keep)
-        forget_unasked(); /* step 0 was held for a program without marks; this is a mark */
+        drop_unasked(); /* step 0 was held for a program without marks; this is a mark */
     begin_step(edge);
 }
 
@@ -429,7 +429,7 @@ static struct window *window_numbered(uint64_t number)
     return w;
 }
 
-static void relieve(void)
+static void flush_and_drain(void)
 {
     static unsigned calls;
     for (struct window *w = windows; w; w = w->next)
@@ -442,7 +442,7 @@ static void relieve(void)
     }
 }
 
-static void blame_window(enum loss cause, uint64_t n)
+static void count_in_window(enum loss cause, uint64_t n)
 {
     struct window *w = oldest_wanted();
     if (w)
@@ -454,14 +454,14 @@ static void blame_window(enum loss cause, uint64_t n)
 static void start_gpu(void)
 {
     gpu = (struct gpu_side){.source = options->gpu,
-                            .in = {window_of_gpu, window_numbered, relieve, &shared},
+                            .in = {window_of_gpu, window_numbered, flush_and_drain, &shared},
                             .catch_up = take_edges,
-                            .blame = blame_window,
+                            .count_loss = count_in_window,
                             .calls_since = UINT64_MAX};
 }
 
 /* True when a closed window waits. */
-static bool draining(void)
+static bool closed_waits(void)
 {
     return windows && windows->end != UINT64_MAX;
 }
@@ -471,13 +471,13 @@ static void collect(void)
 {
     look_at_rings();
     observers_begin(); /* before marks are told that were made since a listener came */
-    gpu_side_look(&gpu, draining());
+    gpu_side_look(&gpu, closed_waits());
     hold_skipped();
     stacks_look(run_state_now() == WRITER_STOPPING);
     take_edges();
     drain_rings();
     observers_drained(passes);
-    gpu_side_collect(&gpu, draining());
+    gpu_side_collect(&gpu, closed_waits());
 }
 
 /* Ends the window when recording was turned off in its middle, or when the process ends without a
@@ -525,13 +525,13 @@ static bool is_to_flush(const struct window *w, bool force)
     return has_content(w) && (!w->held || force || (!idle && ms_since(w->from) > HELD_MS));
 }
 
-static void lay_knot(void)
+static void add_knot(void)
 {
     static bool said;
     if (clock_knot() && !said) {
         said = true;
         writer_note(
-            "the wall clock was set during a recording: its times go on by the clock as it was");
+            "the wall clock was set during the recording: times continue as if it had not been");
     }
 }
 
@@ -541,7 +541,7 @@ static void flush_windows(bool force)
     bool young = now - thread_started_ns < 1000000000u;
     bool due = force || now - last_flush_ns >= FLUSH_MS * 1000000u;
     if (young || due)
-        lay_knot();
+        add_knot();
     if (!due)
         return;
     last_flush_ns = now;
@@ -573,7 +573,7 @@ static void finish_window(struct window *w)
 
 /* A closed window is complete when each ring was drained once after its end was known, and its
  * spans are closed. After GRACE_MS, open spans are written as unfinished. */
-static bool complete(const struct window *w, bool stopping)
+static bool is_complete(const struct window *w, bool stopping)
 {
     if (w->unwanted)
         return true;
@@ -607,7 +607,7 @@ static void finish_windows(bool stopping)
 {
     struct window **link = &windows;
     while (*link && !atomic_load(&failed)) {
-        if (complete(*link, stopping))
+        if (is_complete(*link, stopping))
             finish_one(link);
         else
             link = &(*link)->next;
@@ -659,7 +659,7 @@ void passes_do(bool stopping)
     finish_windows(stopping);
     if (atomic_load(&failed))
         drop_windows();
-    if (!draining())
+    if (!closed_waits())
         atomic_store(&edges_saved, edges_taken_so_far());
 }
 
@@ -669,17 +669,17 @@ static int each_pass(bool stopping)
 }
 
 /* The shorter of two pauses; -1 is endless. */
-static int sooner(int a, int b)
+static int shorter_pause(int a, int b)
 {
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
 int passes_pause_ms(void)
 {
-    int ms = sooner(each_pass(false), gpu_side_pause_ms(&gpu));
+    int ms = shorter_pause(each_pass(false), gpu_side_pause_ms(&gpu));
     bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) || listening() ||
                 atomic_load(&skipped_wanted) || import_busy();
-    return sooner(ms, busy ? POLL_MS : -1);
+    return shorter_pause(ms, busy ? POLL_MS : -1);
 }
 
 static void give_up_waiting(void)
@@ -742,7 +742,7 @@ void passes_begin(void)
     thread_started_ns = clock_monotonic_ns();
     shared.record_ns = measure_record();
     run_state_wait(WRITER_RUNS, 1); /* 1 ms: the clock's rate is measured up to the first knot */
-    lay_knot();
+    add_knot();
     if (!(shared.flows = calloc(1, sizeof *shared.flows)))
         log_warn("no memory: the arrows from forward to backward operators are missing");
     shared.pid = window_pid((uint32_t)getpid());

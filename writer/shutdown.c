@@ -22,9 +22,8 @@ void shutdown_start(const struct writer_options *given)
 static const char *what_is_on_disk(void)
 {
     if (!pen_keep())
-        return "a write does not end: cprof recover makes whole what is on disk";
-    return pen_has_written() ? "what is on disk opens as it is"
-                             : "nothing of it has come to the disk";
+        return "a write does not end; cprof recover repairs the file";
+    return pen_has_written() ? "what is on disk opens as it is" : "nothing of it is on disk";
 }
 
 void shutdown_run(void)
@@ -39,7 +38,7 @@ void shutdown_run(void)
     run_state_set(WRITER_DONE);
 }
 
-static int64_t bounded(int64_t ms)
+static int64_t clamp_leave_ms(int64_t ms)
 {
     return ms < LEAVE_LEAST_MS ? LEAVE_LEAST_MS : ms > LEAVE_MOST_MS ? LEAVE_MOST_MS : ms;
 }
@@ -56,14 +55,14 @@ static void wait_for_the_rest(int64_t ms)
     if (run_state_now() == WRITER_SAVED) /* each_pass keeps to the deadline itself */
         run_state_wait_past(WRITER_SAVED, options->after_deadline_ms + AFTER_GRACE_MS);
     run_state_change(WRITER_SAVED, WRITER_LEAVING);
-    run_state_wait_past(WRITER_LEAVING, bounded(ms));
+    run_state_wait_past(WRITER_LEAVING, clamp_leave_ms(ms));
     if (report.traces)
         report_exit(options);
     if (run_state_now() != WRITER_LEAVING)
         return;
     stop_gpu();
-    log_warn("CUPTI does not return from a call in the time that CPROF_DRAIN_DEADLINE_MS=%lld "
-             "leaves; the program ends without it",
+    log_warn("a call of CUPTI did not return within CPROF_DRAIN_DEADLINE_MS=%lld; the program ends "
+             "without it",
              (long long)options->exit_deadline_ms);
 }
 

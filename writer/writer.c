@@ -63,7 +63,8 @@ bool writer_start(const struct writer_options *given)
         sink_use_igzip();
     clock_start();
     if (!thread_log_start(options.ring_bytes)) {
-        log_error("no thread-specific key is left in this process; nothing is recorded");
+        log_error("the process has no thread-specific key left (pthread_key_create); nothing is "
+                  "recorded");
         return false;
     }
     atomic_store(&started, true);

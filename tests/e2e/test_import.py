@@ -173,5 +173,5 @@ def test_what_is_wrong_with_a_file(tmp_path):
     assert len(done.complaints) == 4, done.err  # and that no step was marked
     assert any(re.search(r"/bad: byte 30 of its text: .*; it is not merged", line) for line in done.complaints)
     assert f"{missing}: No such file or directory; it is not merged" in done.complaints
-    assert "/tmp: it is no regular file; it is not merged" in done.complaints
+    assert "/tmp: it is not a regular file; it is not merged" in done.complaints
     assert support.events(support.load(done.traces[0]), name="m")

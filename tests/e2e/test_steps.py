@@ -232,7 +232,7 @@ def test_a_training_in_cpp(tmp_path):
     silent = support.run([program], tmp_path / "silent")
     assert silent.rc == 0 and silent.out == "done\n" and len(silent.traces) == 1 and "stepped" not in silent.err
     [line] = silent.complaints
-    assert line.startswith("no step was marked: the trace holds the whole run (cprof_step(), an optimizer of Python, or CPROF_STEP=")
+    assert line.startswith("no step was marked: the trace holds the whole run; steps are marked by cprof_step(), an optimizer of Python, or CPROF_STEP=")
     marked = support.run([program, "mark"], tmp_path / "marked", **ALWAYS)
     assert marked.rc == 0 and marked.complaints == [] and len(trace(marked).ops("^aten::matmul$")) == 5
     assert sorted(trace(marked).steps) == [0, 1, 2, 3, 4]

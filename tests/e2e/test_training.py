@@ -49,8 +49,8 @@ def test_metadata(tmp_path):
         assert len(trace["traceEvents"]) > 1
     assert traces[3]["later"] == "1"
     call = 'cprof_add_metadata_json("config"): no JSON at byte'
-    assert result.complaints[0] == f'{call} 7, "NaN}}": NaN and Infinity are no JSON; it is left out'
-    assert result.complaints[1] == f'{call} 3, "{{}}": something follows the value; it is left out'
+    assert result.complaints[0] == f'{call} 7, "NaN}}": NaN and Infinity are not JSON; it is left out'
+    assert result.complaints[1] == f'{call} 3, "{{}}": text after the value; it is left out'
     assert result.complaints[2] == 'cprof_add_metadata_json("traceEvents"): traces use this key themselves; it is left out'
     assert all("the key or the value is NULL" in line for line in result.complaints[3:])
 

@@ -75,7 +75,7 @@ int64_t clock_base_ns(int64_t wall_ns)
 
 /* Samples the clocks at one time. Takes the best of a few tries, in case of preemption between the
  * reads. */
-static void sample(uint64_t *ticks, int64_t *wall, uint64_t *mono)
+static void sample_clocks(uint64_t *ticks, int64_t *wall, uint64_t *mono)
 {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < 5; i++) {
@@ -97,7 +97,7 @@ void clock_start(void)
     clock_uses_tsc = tsc_is_invariant();
     uint64_t ticks = 0, mono = 0;
     int64_t wall = 0;
-    sample(&ticks, &wall, &mono);
+    sample_clocks(&ticks, &wall, &mono);
     clock_map_start(&map, ticks, mono);
 }
 
@@ -105,7 +105,7 @@ bool clock_knot(void)
 {
     uint64_t ticks = 0, mono = 0;
     int64_t wall = 0, set_before = map.set_ns;
-    sample(&ticks, &wall, &mono);
+    sample_clocks(&ticks, &wall, &mono);
     clock_map_add(&map, ticks, wall, mono);
     return map.set_ns != set_before;
 }
@@ -114,7 +114,7 @@ void clock_settle(void)
 {
     uint64_t ticks = 0, mono = 0;
     int64_t wall = 0;
-    sample(&ticks, &wall, &mono);
+    sample_clocks(&ticks, &wall, &mono);
     clock_map_settle(&map, ticks, wall, mono);
 }
 
@@ -133,7 +133,7 @@ static struct clock_knot *knot(const struct clock_map *m, unsigned i)
     return &m->knots[(m->first + i) % m->cap];
 }
 
-static int64_t along(const struct clock_knot *k, uint64_t ticks)
+static int64_t extrapolate(const struct clock_knot *k, uint64_t ticks)
 {
     double delta = ticks >= k->ticks ? (double)(ticks - k->ticks) : -(double)(k->ticks - ticks);
     return k->wall_ns + (int64_t)(delta * k->ns_per_tick);
@@ -150,7 +150,7 @@ static void append(struct clock_map *m, struct clock_knot k)
 }
 
 /* Measures the rate anew from here on. */
-static void restart(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
+static void restart_rate(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
 {
     m->base_ticks = m->next_ticks = ticks;
     m->base_mono_ns = m->next_mono_ns = mono_ns;
@@ -159,7 +159,7 @@ static void restart(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
 
 void clock_map_start(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
 {
-    restart(m, ticks, mono_ns);
+    restart_rate(m, ticks, mono_ns);
     m->rate = 1.0;
 }
 
@@ -175,7 +175,7 @@ static void measure_rate(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
     }
     double rate = (double)(mono_ns - m->base_mono_ns) / (double)(ticks - m->base_ticks);
     if (m->measured && fabs(rate / m->rate - 1) > RATE_APART) {
-        restart(m, ticks, mono_ns); /* one clock stood still: the machine was suspended */
+        restart_rate(m, ticks, mono_ns); /* one clock stood still: the machine was suspended */
         return;
     }
     m->rate = rate;
@@ -215,7 +215,7 @@ bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_
         const struct clock_knot *last = knot(m, m->count - 1);
         if (ticks <= last->ticks)
             return true;
-        next.wall_ns = along(last, ticks);
+        next.wall_ns = extrapolate(last, ticks);
         int64_t off = less_what_was_set(m, wall_ns - m->set_ns - next.wall_ns, wall_ns, mono_ns);
         double bend = (double)off * m->rate / BEND_NS;
         double most = m->rate / 2; /* at most half the rate: never backwards, never a jump */
@@ -223,7 +223,7 @@ bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_
     }
     append(m, next);
     struct clock_knot end = {ticks + (uint64_t)(BEND_NS / m->rate), 0, m->rate};
-    end.wall_ns = along(&next, end.ticks);
+    end.wall_ns = extrapolate(&next, end.ticks);
     append(m, end);
     return true;
 }
@@ -241,7 +241,7 @@ int64_t clock_map_ns(const struct clock_map *m, uint64_t ticks)
         return (int64_t)ticks;
     unsigned low = 0, high = m->count - 1;
     if (ticks >= knot(m, high)->ticks)
-        return along(knot(m, high), ticks);
+        return extrapolate(knot(m, high), ticks);
     while (low + 1 < high) {
         unsigned middle = low + (high - low) / 2;
         if (knot(m, middle)->ticks <= ticks)
@@ -249,7 +249,7 @@ int64_t clock_map_ns(const struct clock_map *m, uint64_t ticks)
         else
             high = middle;
     }
-    return along(knot(m, low), ticks);
+    return extrapolate(knot(m, low), ticks);
 }
 
 void clock_map_free(struct clock_map *m)

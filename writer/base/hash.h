@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* All 64 bits are mixed. Pure. */
 static inline uint64_t hash_text(const char *text, size_t len)
 {
     uint64_t h = len * UINT64_C(0x9e3779b97f4a7c15), word;

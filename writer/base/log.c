@@ -51,7 +51,7 @@ bool log_is_for_lines(void)
 
 /* True when a line can be written at once. A reader that has stopped must not stop the program. The
  * first wait is LOG_PATIENCE_MS; further ones are 0 until the reader reads again. */
-static bool has_room(void)
+static bool is_writable(void)
 {
     static _Atomic bool stopped;
     struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -67,7 +67,7 @@ static void write_line(const char *text, size_t size)
     int cancel;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the caller may hold a lock */
     write_signals_hold(&held);
-    ssize_t done = log_is_for_lines() && has_room() ? write(STDERR_FILENO, text, size) : 0;
+    ssize_t done = log_is_for_lines() && is_writable() ? write(STDERR_FILENO, text, size) : 0;
     write_signals_release(&held, done < 0 ? errno : 0);
     pthread_setcancelstate(cancel, NULL);
 }
@@ -75,7 +75,7 @@ static void write_line(const char *text, size_t size)
 /* Replaces control characters by spaces: a path or name may contain anything, and must not break
  * the line or command a terminal. Those of ASCII, and those of two bytes in UTF-8 (0xc2, 0x80 to
  * 0x9f). */
-static void tame(char *text, size_t len)
+static void hide_controls(char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i],
@@ -88,7 +88,7 @@ static void tame(char *text, size_t len)
 }
 
 /* Formats and writes a line in `room` of LINE_BYTES. */
-static void put_in(char *room, const char *format, va_list args)
+static void format_line(char *room, const char *format, va_list args)
 {
     static const char prefix[] = "cprof: ";
     size_t used = sizeof prefix - 1;
@@ -97,7 +97,7 @@ static void put_in(char *room, const char *format, va_list args)
     if (more <= 0)
         return;
     used += (size_t)more < LINE_BYTES - used - 1 ? (size_t)more : LINE_BYTES - used - 2;
-    tame(room, used);
+    hide_controls(room, used);
     room[used++] = '\n';
     write_line(room, used);
 }
@@ -106,7 +106,7 @@ static void put_in(char *room, const char *format, va_list args)
 static __attribute__((noinline)) void put_on_stack(const char *format, va_list args)
 {
     char room[LINE_BYTES];
-    put_in(room, format, args);
+    format_line(room, format, args);
 }
 
 /* Static room: a crash handler that ends the program may have a stack of 8 KB, half of it taken by
@@ -119,7 +119,7 @@ static void put_line(const char *format, va_list args)
     if (atomic_flag_test_and_set_explicit(&taken, memory_order_acquire)) {
         put_on_stack(format, args);
     } else {
-        put_in(room, format, args);
+        format_line(room, format, args);
         atomic_flag_clear_explicit(&taken, memory_order_release);
     }
     errno = saved;

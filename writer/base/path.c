@@ -48,8 +48,8 @@ static void put_value(struct output *output, const char *value)
     }
 }
 
-static enum path_status fail(struct path_error *error, enum path_status status, size_t position,
-                             const struct piece *variable)
+static enum path_status set_error(struct path_error *error, enum path_status status,
+                                  size_t position, const struct piece *variable)
 {
     if (error) {
         memset(error, 0, sizeof *error);
@@ -103,12 +103,12 @@ enum path_status path_expand(const char *text, const struct path_var *vars, size
     size_t at = 0;
 
     if (size == 0)
-        return fail(error, PATH_TOO_LONG, 0, NULL);
+        return set_error(error, PATH_TOO_LONG, 0, NULL);
     *out = '\0';
     while (text[at]) {
         if (next_piece(text, &at, &piece)) {
             *out = '\0';
-            return fail(error, PATH_UNBALANCED, piece.position, NULL);
+            return set_error(error, PATH_UNBALANCED, piece.position, NULL);
         }
         if (!piece.is_variable) {
             put_output(&output, piece.text, piece.length);
@@ -118,13 +118,13 @@ enum path_status path_expand(const char *text, const struct path_var *vars, size
                 i++;
             if (i == count) {
                 *out = '\0';
-                return fail(error, PATH_UNKNOWN_VARIABLE, piece.position, &piece);
+                return set_error(error, PATH_UNKNOWN_VARIABLE, piece.position, &piece);
             }
             put_value(&output, vars[i].value);
         }
         if (output.full) {
             *out = '\0';
-            return fail(error, PATH_TOO_LONG, piece.position, NULL);
+            return set_error(error, PATH_TOO_LONG, piece.position, NULL);
         }
     }
     return PATH_OK;
@@ -138,12 +138,12 @@ enum path_status path_check(const char *text, const char *const *names, size_t c
 
     while (text[at]) {
         if (next_piece(text, &at, &piece))
-            return fail(error, PATH_UNBALANCED, piece.position, NULL);
+            return set_error(error, PATH_UNBALANCED, piece.position, NULL);
         size_t i = 0;
         while (piece.is_variable && i < count && !is_named(&piece, names[i]))
             i++;
         if (piece.is_variable && i == count)
-            return fail(error, PATH_UNKNOWN_VARIABLE, piece.position, &piece);
+            return set_error(error, PATH_UNKNOWN_VARIABLE, piece.position, &piece);
     }
     return PATH_OK;
 }
@@ -233,7 +233,7 @@ enum path_status path_trace(const char *folder, const char *file, const struct p
     const char *name = last_component(out);
     if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         *out = '\0';
-        return fail(error, PATH_NO_NAME, 0, NULL);
+        return set_error(error, PATH_NO_NAME, 0, NULL);
     }
     struct output output = {.text = out, .size = size, .length = strlen(out)};
     if (gzip && !path_is_gzip(out))
@@ -241,7 +241,7 @@ enum path_status path_trace(const char *folder, const char *file, const struct p
     bool cut = cut_components(out);
     if (output.full || strlen(out) + PATH_PART_MAX >= size) {
         *out = '\0';
-        return fail(error, PATH_TOO_LONG, 0, NULL);
+        return set_error(error, PATH_TOO_LONG, 0, NULL);
     }
     if (is_cut)
         *is_cut = cut;

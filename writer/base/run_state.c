@@ -85,7 +85,7 @@ size_t run_state_stack_size(size_t own)
     return sum;
 }
 
-static void *live(void *arg)
+static void *run_cprof_thread(void *arg)
 {
     void *result = cprof_thread(arg);
     run_state_thread(-1);
@@ -112,9 +112,9 @@ int run_state_start(void *(*run)(void *), const struct writer_options *options)
         prctl(PR_GET_NAME, own_name, 0, 0, 0) == 0 && prctl(PR_SET_NAME, "cprof", 0, 0, 0) == 0;
     cprof_thread = run;
     run_state_thread(1);
-    int error = pthread_create(&thread, &attr, live, NULL);
+    int error = pthread_create(&thread, &attr, run_cprof_thread, NULL);
     if (error == EINVAL && options->affinity)
-        error = pthread_create(&thread, &plain, live, NULL);
+        error = pthread_create(&thread, &plain, run_cprof_thread, NULL);
     if (named)
         prctl(PR_SET_NAME, own_name, 0, 0, 0);
     if (error)

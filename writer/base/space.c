@@ -79,8 +79,8 @@ bool space_take(uint64_t *ring, uint64_t besides)
         if (bytes + besides > have) {
             atomic_store(&used_up, true);
             if (!atomic_exchange(&said, true))
-                log_warn("the address space is limited (ulimit -v, -d), and event buffers of "
-                         "threads take what they may take of it: further threads are not recorded");
+                log_warn("the address space is limited (ulimit -v, -d) and cprof's share of it is "
+                         "used up: further threads are not recorded");
             return false;
         }
     } while (!atomic_compare_exchange_weak(&allowance, &have, have - bytes - besides));

@@ -177,7 +177,7 @@ static size_t folder_of(const char *path, char folder[PATH_MAX])
 
 /* True for a link in a folder where everybody may write, of neither this user nor the folder's
  * owner: it may lead anywhere. With fs.protected_symlinks the kernel does not follow such links. */
-static bool is_bait(const char *path, uid_t owner)
+static bool is_untrusted_link(const char *path, uid_t owner)
 {
     char folder[PATH_MAX];
     struct stat st;
@@ -197,7 +197,7 @@ static int read_link(int fd, const char *path, char text[PATH_MAX])
         return errno;
     if (!S_ISLNK(st.st_mode) || fs.f_type == PROC_SUPER_MAGIC)
         return 0;
-    if (is_bait(path, st.st_uid))
+    if (is_untrusted_link(path, st.st_uid))
         return EACCES;
     ssize_t n = readlinkat(fd, "", text, PATH_MAX);
     if (n < 0 || n == PATH_MAX)
@@ -207,7 +207,7 @@ static int read_link(int fd, const char *path, char text[PATH_MAX])
 }
 
 /* Replaces `path` by the target of its link. */
-static int go_on(char path[PATH_MAX], const char *text)
+static int replace_by_target(char path[PATH_MAX], const char *text)
 {
     char folder[PATH_MAX], next[PATH_MAX];
     bool below = text[0] != '/' && folder_of(path, folder) > 0;
@@ -220,7 +220,7 @@ static int go_on(char path[PATH_MAX], const char *text)
 
 /* Follows links as open(2) does, also to a file that does not exist yet. Each link is checked and
  * read by one descriptor. 0 or errno. */
-static int follow(char path[PATH_MAX])
+static int follow_links(char path[PATH_MAX])
 {
     for (int i = 0; i <= LINKS; i++) {
         char text[PATH_MAX];
@@ -231,7 +231,7 @@ static int follow(char path[PATH_MAX])
         close(fd);
         if (error || !text[0])
             return error;
-        error = go_on(path, text);
+        error = replace_by_target(path, text);
         if (error)
             return error;
     }
@@ -243,7 +243,7 @@ static int follow(char path[PATH_MAX])
 /* The file type (S_IFMT) of the path; 0: nothing there yet. ETXTBSY for a regular file behind a
  * link of /proc (/dev/stdout): it is open in a program, which would go on writing into the replaced
  * file. 0 or errno. */
-static int kind_of(const char *path, mode_t *kind)
+static int file_kind(const char *path, mode_t *kind)
 {
     struct stat st;
     *kind = 0;
@@ -273,7 +273,7 @@ static int write_into(int in, const char *path, mode_t kind, const char *name)
 }
 
 /* Writes a new file beside `path`, then renames it over `path`. */
-static int replace(int in, const char *path, const char *name)
+static int replace_file(int in, const char *path, const char *name)
 {
     char part[PATH_MAX];
     mode_t kind;
@@ -288,7 +288,7 @@ static int replace(int in, const char *path, const char *name)
         return errno;
     int error = close_written(out, copy_as_named(in, out, name));
     if (!error)
-        error = kind_of(path, &kind); /* again, because copying takes time */
+        error = file_kind(path, &kind); /* again, because copying takes time */
     if (!error && kind != 0 && kind != S_IFREG)
         error = EEXIST;
     if (!error && rename(part, path) != 0)
@@ -303,16 +303,16 @@ static int copy_to(int in, const char *name)
     char path[PATH_MAX];
     mode_t kind = 0;
     int n = snprintf(path, sizeof path, "%s", name);
-    int error = n < 0 || (size_t)n >= sizeof path ? ENAMETOOLONG : follow(path);
+    int error = n < 0 || (size_t)n >= sizeof path ? ENAMETOOLONG : follow_links(path);
     if (!error)
-        error = kind_of(path, &kind);
+        error = file_kind(path, &kind);
     if (error)
         return error;
-    return kind == 0 || kind == S_IFREG ? replace(in, path, name)
+    return kind == 0 || kind == S_IFREG ? replace_file(in, path, name)
                                         : write_into(in, path, kind, name);
 }
 
-static int copy_unharmed(int in, const char *name)
+static int copy_without_signals(int in, const char *name)
 {
     struct write_signals held;
     write_signals_hold(&held);
@@ -331,7 +331,7 @@ int writer_copy_trace(const char *from, const struct file_identity *file, const 
     int error = statx(in, "", AT_EMPTY_PATH, FILE_IDENTITY_MASK, &st) ? errno : 0;
     const struct file_identity opened = file_identity_of_statx(&st);
     if (!error)
-        error = file_identity_same(&opened, file) ? copy_unharmed(in, to) : ESTALE;
+        error = file_identity_same(&opened, file) ? copy_without_signals(in, to) : ESTALE;
     close(in);
     return error;
 }

@@ -116,7 +116,7 @@ static int write_buf(const struct file_sink *s, int fd, const struct buf *b, uin
 }
 
 /* Truncates the file. 0 or errno. */
-static int cut(const struct file_sink *s, int fd, uint64_t size)
+static int truncate_part(const struct file_sink *s, int fd, uint64_t size)
 {
     int rc;
     do {
@@ -185,7 +185,7 @@ static int restore(struct file_sink *s, int fd)
     if (error == 0)
         error = write_buf(s, fd, &s->trailer, s->head.len + s->sink.body_size);
     if (error == 0)
-        error = cut(s, fd, size_of(s));
+        error = truncate_part(s, fd, size_of(s));
     s->dirty = error != 0;
     return error;
 }
@@ -271,7 +271,7 @@ static int write_body(struct file_sink *s, int fd, const char *body, size_t body
     if (length > old) {
         error = write_range(s, fd, &bytes, old, length, at + old);
         if (error != 0) {
-            s->dirty = cut(s, fd, at + old) != 0;
+            s->dirty = truncate_part(s, fd, at + old) != 0;
             return error;
         }
     }
@@ -282,7 +282,8 @@ static int write_body(struct file_sink *s, int fd, const char *body, size_t body
     }
     if (length < old) {
         s->next_trailer.len -= old - length;
-        cut(s, fd, at + length); /* if it fails, the blanks are harmless until the next flush */
+        truncate_part(s, fd,
+                      at + length); /* if it fails, the blanks are harmless until the next flush */
     }
     return 0;
 }
@@ -430,7 +431,7 @@ static int name_final(const struct file_sink *s, const char *to, bool replace)
 
 /* Updates the identity after finish: a user-space file system may make a new file at a rename.
  * Accepts a file of the same owner and size with one link. */
-static void look_again(struct file_sink *s, const char *path)
+static void update_identity(struct file_sink *s, const char *path)
 {
     struct stat st;
     if (!file_identity_has_name(&s->sink.file, path) && lstat(path, &st) == 0 &&
@@ -458,7 +459,7 @@ static int file_finish(struct sink *sink, const char *final_path, bool replace)
     }
     s->over = error == 0;
     if (s->over)
-        look_again(s, final_path);
+        update_identity(s, final_path);
     return error;
 }
 
@@ -577,7 +578,7 @@ static struct gzip *share_encoder(int level)
     return encoder;
 }
 
-static void leave_encoder(struct gzip *g)
+static void release_encoder(struct gzip *g)
 {
     if (g != encoder) {
         gzip_free(g);
@@ -590,7 +591,7 @@ static void leave_encoder(struct gzip *g)
 static void file_free(struct sink *sink)
 {
     struct file_sink *s = (struct file_sink *)sink;
-    leave_encoder(s->gzip);
+    release_encoder(s->gzip);
     buf_free(&s->head);
     buf_free(&s->trailer);
     buf_free(&s->next_head);

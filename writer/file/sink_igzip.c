@@ -50,7 +50,7 @@ static bool is_whole(const struct buf *packed, const char *bytes, size_t n)
 }
 
 /* Trial: zlib must unpack two consecutive members to their input. */
-static bool works(void)
+static bool passes_trial(void)
 {
     static const char text[] = "{\"ph\": \"X\", \"name\": \"a\"}, {\"ph\": \"X\", \"name\": \"b\"}";
     struct igzip *g = igzip_new();
@@ -82,8 +82,8 @@ struct igzip *igzip_new(void)
 {
     static bool tried;
     if (begin && !tried) {
-        tried = true; /* first, because works() calls this */
-        if (!works())
+        tried = true; /* first, because passes_trial() calls this */
+        if (!passes_trial())
             begin = NULL;
     }
     struct igzip *g = begin ? calloc(1, sizeof *g) : NULL;

@@ -86,7 +86,7 @@ static int open_trace(const char *path, struct stat *st, const char **why)
 {
     int fd = open_foreign_in_program(path, 0, SPLIT_TEXT_MOST, st), error = errno;
     if (fd < 0) {
-        *why = error == EINVAL  ? "it is no regular file"
+        *why = error == EINVAL  ? "it is not a regular file"
                : error == EFBIG ? SPLIT_TOO_LONG
                                 : strerror(error);
         return -1;
@@ -148,7 +148,7 @@ bool import_add(const char *path)
     if (append(i))
         return true;
     free_import(i);
-    return refuse_file(path, "64 files wait already");
+    return refuse_file(path, "64 files are waiting, which is the limit");
 }
 
 /* ---- the queue ---- */
@@ -255,7 +255,7 @@ static bool look_at(struct import *i, enum split_got got)
     } else if (strcmp(splitter.key, "baseTimeNanoseconds") == 0) {
         i->has_base = foreign_integer(foreign, &i->base_ns);
         if (!i->has_base)
-            return fault_at(i, splitter.value_at, "baseTimeNanoseconds is no integer");
+            return fault_at(i, splitter.value_at, "baseTimeNanoseconds is not an integer");
     }
     return true;
 }
@@ -342,7 +342,7 @@ static int64_t wall_shift(const struct import *i, const struct writer_options *o
         i->last_ns <= i->steady_ns + 60 * SECOND)
         return since_boot;
     log_info(
-        "%s: its times are of no clock known here; they are taken to end when it was handed in",
+        "%s: its times match no clock of this machine; they are taken to end when it was handed in",
         i->path);
     return i->wall_ns - i->last_ns;
 }
@@ -351,7 +351,7 @@ static bool begin_merging(struct import *i, struct window *to, const struct wind
 {
     int64_t shift;
     if (to->merged.files == FOREIGN_FILES)
-        return refuse_file(i->path, "the trace holds 255 files already");
+        return refuse_file(i->path, "the trace has 255 merged files, which is the limit");
     if (__builtin_sub_overflow(wall_shift(i, shared->options), to->base_ns, &shift))
         return refuse_file(i->path, "its times are out of range");
     if (!begin_reading(i))
@@ -364,7 +364,7 @@ static bool begin_merging(struct import *i, struct window *to, const struct wind
 }
 
 /* Adds the file to the window's account. why: reason for an early end, or NULL. */
-static void settle(struct import *i, const char *why)
+static void settle_account(struct import *i, const char *why)
 {
     uint64_t rest = i->events > i->put + i->left_out ? i->events - i->put - i->left_out : 0;
     i->to->merged.events += i->put;
@@ -375,12 +375,13 @@ static void settle(struct import *i, const char *why)
         return; /* the whole trace is lost, which is logged when it is written */
     if (why || i->left_out)
         log_warn("%s: %s: %llu of its %llu events are not merged", i->path,
-                 why ? why : "too long, without a time, or not to be read by anybody",
+                 why ? why : "too long, without a time, or invalid",
                  (unsigned long long)(rest + i->left_out), (unsigned long long)i->events);
 }
 
 /* Does one step of the first file. known: as in import_pass(). False: nothing to do now. */
-static bool work(struct window *windows, uint64_t known, const struct window_shared *shared)
+static bool work_on_first(struct window *windows, uint64_t known,
+                          const struct window_shared *shared)
 {
     struct import *i = queue;
     if (i->stage == MERGE && i->to->unwanted)
@@ -408,9 +409,9 @@ static bool work(struct window *windows, uint64_t known, const struct window_sha
         return true;
     }
     if (i->stage == MERGE)
-        settle(i, result == READ_ALL ? NULL
-                  : full             ? "the trace reached CPROF_MAX_TRACE_MB"
-                                     : "it was changed or cannot be read any more");
+        settle_account(i, result == READ_ALL ? NULL
+                          : full             ? "the trace reached CPROF_MAX_TRACE_MB"
+                                             : "it was changed or cannot be read any more");
     remove_first();
     return true;
 }
@@ -420,7 +421,7 @@ void import_pass(struct window *windows, uint64_t known, const struct window_sha
 {
     take_added();
     uint64_t start = clock_monotonic_ns();
-    while (queue && work(windows, known, shared) &&
+    while (queue && work_on_first(windows, known, shared) &&
            clock_monotonic_ns() - start < (stopping ? LAST_NS : SLICE_NS))
         ;
 }
@@ -442,7 +443,7 @@ void import_give_up(void)
 {
     while (queue) {
         if (queue->stage == MERGE)
-            settle(queue, "the program ends");
+            settle_account(queue, "the program ends");
         else
             refuse_file(queue->path, "the program ends");
         remove_first();

@@ -156,7 +156,7 @@ static bool take_byte(struct split *s, char c, const char **wanted)
 {
     switch (s->state) {
     case TEXT_BEGINS:
-        *wanted = "it is no trace: neither { nor [ begins it";
+        *wanted = "it is not a trace: it begins with neither { nor [";
         s->array = s->events = c == '[';
         s->state = c == '[' ? EVENT_OR_END : KEY_OR_END;
         return c == '[' || c == '{';
@@ -178,7 +178,7 @@ static bool take_byte(struct split *s, char c, const char **wanted)
     case MEMBER:
         *wanted = "a value is missing";
         if (strcmp(s->key, "traceEvents") == 0) {
-            *wanted = "traceEvents is no array";
+            *wanted = "traceEvents is not an array";
             s->events = true;
             s->state = EVENT_OR_END;
             return c == '[';
@@ -191,7 +191,7 @@ static bool take_byte(struct split *s, char c, const char **wanted)
         return c == ',' || c == '}';
     case EVENT_OR_END:
     case EVENT:
-        *wanted = "an event is no object";
+        *wanted = "an event is not an object";
         if (c == ']' && (s->state == EVENT_OR_END || s->array)) {
             s->state = s->array ? TEXT_ENDS : AFTER_MEMBER;
             return true;
@@ -203,7 +203,7 @@ static bool take_byte(struct split *s, char c, const char **wanted)
         s->state = c == ',' ? EVENT : s->array ? TEXT_ENDS : AFTER_MEMBER;
         return c == ',' || c == ']';
     default:
-        *wanted = "something follows the end";
+        *wanted = "data after the end";
         return false;
     }
 }
@@ -242,7 +242,7 @@ bool split_end(struct split *s, bool *cut)
     if (s->state == TEXT_BEGINS)
         refuse_event(s, s->at, "it is empty");
     else if (s->state == TEXT_ENDS && !s->events)
-        refuse_event(s, s->at, "it is no trace: it has no traceEvents");
+        refuse_event(s, s->at, "it is not a trace: it has no traceEvents");
     else if (s->state != TEXT_ENDS && !s->array)
         refuse_event(s, s->at, "it ends too early");
     else

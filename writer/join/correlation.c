@@ -72,7 +72,7 @@ uint64_t correlation_given_up(void)
     return n;
 }
 
-static bool move(struct call *to, uint64_t n)
+static bool move_calls(struct call *to, uint64_t n)
 {
     for (uint64_t i = 0; i < n_calls; i++) {
         struct call *place = &to[table[i].correlation & (n - 1)];
@@ -94,7 +94,7 @@ static bool grow_calls(uint64_t id)
         struct call *bigger = calloc(n, sizeof *bigger);
         if (!bigger)
             return false;
-        if (move(bigger, n) && replaceable(&bigger[id & (n - 1)])) {
+        if (move_calls(bigger, n) && replaceable(&bigger[id & (n - 1)])) {
             free(table);
             table = bigger;
             n_calls = n;
@@ -161,7 +161,7 @@ void correlation_release(struct call *c,
     }
 }
 
-static void ignore(struct call *c, const struct gpu_record *r, void *count)
+static void count_dropped(struct call *c, const struct gpu_record *r, void *count)
 {
     (void)c, (void)r;
     ++*(uint64_t *)count;
@@ -170,7 +170,7 @@ static void ignore(struct call *c, const struct gpu_record *r, void *count)
 uint64_t correlation_drop(struct call *c)
 {
     uint64_t n = 0;
-    correlation_release(c, ignore, &n);
+    correlation_release(c, count_dropped, &n);
     return n;
 }
 

@@ -29,7 +29,7 @@ static uint64_t newest, before_pause; /* correlation ids of recordings */
 
 /* The entry of an event. `make`: a new event replaces a free or the least recently recorded entry
  * nearby. */
-static struct event *entry(uint32_t event, uint32_t context, bool make)
+static struct event *event_entry(uint32_t event, uint32_t context, bool make)
 {
     if (!table && !(make && (table = calloc(EVENTS, sizeof *table))))
         return NULL;
@@ -62,7 +62,7 @@ void events_note(const struct gpu_record *r, uint64_t correlation)
         named = calloc(NAMED, sizeof *named);
     if (one.sync && named)
         named[one.sync & (NAMED - 1)] = one;
-    struct event *e = entry(r->event.event, r->context, true);
+    struct event *e = event_entry(r->event.event, r->context, true);
     if (!e)
         return;
     e->last[e->next] = one;
@@ -72,7 +72,7 @@ void events_note(const struct gpu_record *r, uint64_t correlation)
 /* The last recording of the event before the wait. */
 static const struct recording *find_by_order(const struct gpu_record *r, uint64_t correlation)
 {
-    struct event *e = entry(r->sync.event, r->context, false);
+    struct event *e = event_entry(r->sync.event, r->context, false);
     const struct recording *best = NULL;
     for (uint32_t i = 0; e && i < KEPT; i++) {
         const struct recording *one = &e->last[i];

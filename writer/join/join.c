@@ -35,7 +35,7 @@ static const struct window *settled; /* the window that is being finished; NULL:
 
 #define MOST_MEMORIES 20000u
 
-static void touched(struct window *w)
+static void count_gpu_record(struct window *w)
 {
     w->gpu.records++;
     w->gpu.last = clock_ticks();
@@ -44,7 +44,7 @@ static void touched(struct window *w)
 /* ---- what runs on the device ----------------------------------------------------------------- */
 
 /* A node is only a part of its graph's work. */
-static void caused(struct window *w, struct call *c)
+static void work_came(struct window *w, struct call *c)
 {
     if (c->effect == EFFECT_KERNEL && !c->done)
         w->gpu.launches_waiting--;
@@ -81,7 +81,7 @@ static void write_orphan(const struct join_windows *in, struct window *w,
         return;
     struct call nobody = {.state = CALL_UNSEEN, .done = true};
     w->lost.n[LOSS_GPU_UNMATCHED] += r->kind != GPU_MEMORY || r->correlation != 0;
-    touched(w);
+    count_gpu_record(w);
     if (r->kind == GPU_MEMORY && r->memory.tid) {
         name_thread(in, w, timeline_of(r->memory.tid));
         nobody.at = window_place(w, in->shared, r->memory.tid, r->start, r->end);
@@ -102,7 +102,7 @@ static void take_orphan(const struct join_windows *in, const struct gpu_record *
 /* True for a graph node that was assigned to a call that launches no graph. "Incorrect correlation
  * IDs for cudaGraphLaunch API calls and their associated kernel launches in profiling sessions
  * after the first session" (release notes of CUPTI 13.1 Update 1, which fixed it). */
-static bool is_of_another(const struct call *c, const struct gpu_record *r)
+static bool has_wrong_call(const struct call *c, const struct gpu_record *r)
 {
     return r->graph && r->kind <= GPU_FILL &&
            (c->effect == EFFECT_KERNEL || c->effect == EFFECT_COPY || c->effect == EFFECT_WAIT);
@@ -112,7 +112,7 @@ static bool is_of_another(const struct call *c, const struct gpu_record *r)
 static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
 {
     const struct join_windows *in = arg;
-    if (is_of_another(c, r)) {
+    if (has_wrong_call(c, r)) {
         take_orphan(in, r);
         return;
     }
@@ -125,9 +125,9 @@ static void put_caused(struct call *c, const struct gpu_record *r, void *arg)
         late++;
         return;
     }
-    touched(w);
+    count_gpu_record(w);
     if (r->kind <= GPU_GRAPH && r->kind != GPU_CALL)
-        caused(w, c);
+        work_came(w, c);
     work_rows_put(in, w, c, r);
 }
 
@@ -144,17 +144,17 @@ static void put_share(struct call *c, const struct gpu_record *r, uint64_t flops
 }
 
 /* Counts a record for which there was no room or no memory. */
-static void lose(const struct join_windows *in, const struct gpu_record *r)
+static void count_no_room(const struct join_windows *in, const struct gpu_record *r)
 {
     struct window *w = in->at(r->start);
     if (w)
         w->lost.n[LOSS_GPU_TABLE]++;
 }
 
-static void hold(const struct join_windows *in, struct call *c, const struct gpu_record *r)
+static void hold_for_call(const struct join_windows *in, struct call *c, const struct gpu_record *r)
 {
     if (!correlation_hold(c, r))
-        lose(in, r);
+        count_no_room(in, r);
 }
 
 /* Takes a record that a call caused. It is written where the call is, or waits for the call. Its id
@@ -167,13 +167,13 @@ static void take_caused(const struct join_windows *in, const struct gpu_record *
     }
     struct call *c = correlation_get(correlation_extend(r->correlation), true);
     if (!c) {
-        lose(in, r);
+        count_no_room(in, r);
         return;
     }
     if (c->state == CALL_FREE)
         c->state = CALL_UNSEEN;
     if (c->state < CALL_WRITTEN)
-        hold(in, c, r);
+        hold_for_call(in, c, r);
     else
         put_caused(c, r, (void *)(uintptr_t)in);
 }
@@ -188,7 +188,7 @@ static void take_overhead(const struct join_windows *in, const struct gpu_record
         return;
     json_gpu_overhead(&w->body, r, &at);
     top_gpu(window_top(w, in->shared), r, &at, 0);
-    touched(w);
+    count_gpu_record(w);
     w->events++;
 }
 
@@ -220,7 +220,7 @@ static bool is_call(const struct note *n)
 
 /* Fits the row of an unhooked call between the rows that its thread already has: CUPTI's clock may
  * differ from ours by some 100 ns. */
-static void fit(struct caller *who, const struct moment *m, const struct note *around)
+static void fit_between_rows(struct caller *who, const struct moment *m, const struct note *around)
 {
     uint64_t low = m->before, high = m->after;
     if (around && around->start > low)
@@ -289,7 +289,8 @@ static bool is_last_of_caused(const struct gpu_record *r, void *in)
 
 /* True when a missing parent may still come. It will not after a second (the ring was full, or the
  * parent began before the window), nor at the window's end, after its rings were drained. */
-static bool may_come(const struct join_windows *in, struct timeline *t, const struct gpu_record *r)
+static bool parent_may_come(const struct join_windows *in, struct timeline *t,
+                            const struct gpu_record *r)
 {
     return !timeline_is_drained(t) && !is_last_chance(in, r) &&
            (double)(int64_t)(clock_ticks() - r->end) < clock_ticks_per_second();
@@ -311,7 +312,7 @@ static bool find_caller(const struct join_windows *in, const struct gpu_record *
     if (timeline_at(who->thread, r->start + (r->end - r->start) / 2, &m))
         around = m.note ? m.note : &m.open;
     bool lost = m.lost || (around && lacks_parent(who->thread, around));
-    if (lost && may_come(in, who->thread, r))
+    if (lost && parent_may_come(in, who->thread, r))
         return false;
     if (around && is_call(around) && around->state == NOTE_CALL && same_name(around, r)) {
         who->hook = around;
@@ -320,7 +321,7 @@ static bool find_caller(const struct join_windows *in, const struct gpu_record *
     } else {
         who->inside = around && is_call(around) && around->state == NOTE_CALL;
         who->shown = around && is_call(around) && !who->inside && same_name(around, r);
-        fit(who, &m, around);
+        fit_between_rows(who, &m, around);
     }
     if (around && is_call(around)) /* look for the operator above the hooked call */
         around = timeline_span(who->thread, around->parent, &above);
@@ -335,13 +336,13 @@ static void release(const struct join_windows *in, struct call *c)
 }
 
 /* A launch into a stream that is being captured makes a node instead of a kernel. */
-static bool captured(const struct caller *who)
+static bool was_captured(const struct caller *who)
 {
     return who->thread && timeline_made_node(who->thread, who->start, who->end);
 }
 
 /* The hooked call has its row now. */
-static void hook_is_written(struct window *w, struct timeline *t, struct note *hook)
+static void hook_written(struct window *w, struct timeline *t, struct note *hook)
 {
     hook->state = NOTE_SPAN;
     hooks_waiting--;
@@ -367,8 +368,8 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
     }
     w->gpu.graphs += c->effect == EFFECT_GRAPH;
     if (who->hook)
-        hook_is_written(w, who->thread, who->hook);
-    touched(w);
+        hook_written(w, who->thread, who->hook);
+    count_gpu_record(w);
     if (!window_room(w, in->shared))
         return;
     name_thread(in, w, who->thread);
@@ -385,7 +386,7 @@ static void finish_call(const struct join_windows *in, struct call *c, const str
                         const struct caller *who)
 {
     struct window *w = in->at(who->start);
-    c->effect = r->flags & GPU_FAILED || captured(who) ? EFFECT_NONE : r->call.effect;
+    c->effect = r->flags & GPU_FAILED || was_captured(who) ? EFFECT_NONE : r->call.effect;
     c->done = expects_nothing(c);
     bool missed = !w && finished_missed(who->start);
     c->state = missed ? CALL_LATE : CALL_OUTSIDE;
@@ -415,7 +416,7 @@ static void take_call(const struct join_windows *in, const struct gpu_record *r)
 {
     struct call *c = correlation_get(correlation_extend(r->correlation), true);
     if (!c) {
-        lose(in, r);
+        count_no_room(in, r);
         return;
     }
     if (c->state >= CALL_WRITTEN)
@@ -429,7 +430,7 @@ static void take_call(const struct join_windows *in, const struct gpu_record *r)
         if (c->state == CALL_FREE)
             c->state = CALL_UNSEEN;
         if (!queue_put(&unknown, r))
-            lose(in, r);
+            count_no_room(in, r);
         return;
     }
     if (may_be_part(r, &who) && queue_put(&drivers, r)) {
@@ -500,7 +501,7 @@ void join_memory(const struct join_windows *in, uint64_t until)
         if (settled ? is_last_of_caused(r, (void *)(uintptr_t)in) : r->start < until)
             take_wait(r, (void *)(uintptr_t)in);
         else if (!queue_put(&memories, r))
-            lose(in, r);
+            count_no_room(in, r);
     }
     free(now.records);
 }
@@ -510,7 +511,7 @@ static void take_memory(const struct join_windows *in, const struct gpu_record *
     if (memories.n >= MOST_MEMORIES)
         join_memory(in, UINT64_MAX);
     if (!queue_put(&memories, r))
-        lose(in, r);
+        count_no_room(in, r);
 }
 
 /* ---- the public functions -------------------------------------------------------------------- */
@@ -526,7 +527,7 @@ void join_take(const struct join_windows *in, const struct gpu_record *r)
         break;
     case GPU_SYNC:
         if (!sync_waits_put(r))
-            lose(in, r);
+            count_no_room(in, r);
         break;
     case GPU_MEMORY:
         take_memory(in, r);
@@ -543,7 +544,7 @@ void join_take(const struct join_windows *in, const struct gpu_record *r)
 static void write_hook(const struct join_windows *in, struct window *w, struct timeline *t,
                        struct note *hook)
 {
-    hook_is_written(w, t, hook);
+    hook_written(w, t, hook);
     w->lost.n[LOSS_GPU_NO_CALL]++;
     if (!window_room(w, in->shared))
         return;
@@ -714,7 +715,7 @@ static void forget_hooks(struct window *w)
         struct note *n;
         for (uint64_t at = 0; t->calls_waiting && (n = timeline_note(t, &at)); at++)
             if (n->state == NOTE_CALL && n->start >= w->start && n->start < w->end)
-                hook_is_written(w, t, n);
+                hook_written(w, t, n);
     }
 }
 

@@ -51,7 +51,7 @@ static void make_waits_room(void (*take)(const struct gpu_record *r, void *arg),
 }
 
 /* Takes the first n, which have waited for a batch. */
-static void settle(size_t n, void (*take)(const struct gpu_record *r, void *arg), void *arg)
+static void settle_waits(size_t n, void (*take)(const struct gpu_record *r, void *arg), void *arg)
 {
     for (size_t i = 0; i < n; i++) {
         const struct gpu_record *r = &waits.records[i];
@@ -75,14 +75,14 @@ void sync_waits_batch(void (*take)(const struct gpu_record *r, void *arg), void 
             unsure.records[kept++] = unsure.records[i];
     }
     unsure.n = kept;
-    settle(old, take, arg);
+    settle_waits(old, take, arg);
 }
 
 /* Takes those for which last() is true. Of those that stay, returns how many are among the first
  * n. */
-static size_t take_last(struct queue *q, size_t n,
-                        bool (*last)(const struct gpu_record *r, void *arg),
-                        void (*take)(const struct gpu_record *r, void *arg), void *arg)
+static size_t take_if_last(struct queue *q, size_t n,
+                           bool (*last)(const struct gpu_record *r, void *arg),
+                           void (*take)(const struct gpu_record *r, void *arg), void *arg)
 {
     size_t kept = 0, of_first = 0;
     for (size_t i = 0; i < q->n; i++) {
@@ -100,6 +100,6 @@ static size_t take_last(struct queue *q, size_t n,
 void sync_waits_settle(bool (*last)(const struct gpu_record *r, void *arg),
                        void (*take)(const struct gpu_record *r, void *arg), void *arg)
 {
-    old = take_last(&waits, old, last, take, arg);
-    take_last(&unsure, 0, last, take, arg);
+    old = take_if_last(&waits, old, last, take, arg);
+    take_if_last(&unsure, 0, last, take, arg);
 }

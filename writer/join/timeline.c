@@ -50,7 +50,7 @@ static bool map_ring(struct timeline *t, uint32_t room)
     return true;
 }
 
-static void unmap(struct timeline *t)
+static void free_timeline(struct timeline *t)
 {
     unmap_ring(t);
     if (t->node_times)
@@ -403,7 +403,7 @@ static bool is_over(const struct timeline *t)
 }
 
 /* Gives the ring's pages back to the kernel. */
-static void empty(struct timeline *t)
+static void release_pages(struct timeline *t)
 {
     if (t->ended == 0 || t->calls_waiting)
         return;
@@ -412,14 +412,14 @@ static void empty(struct timeline *t)
 }
 
 /* Removes the timeline *link from both lists and frees it. */
-static void drop(struct timeline **link)
+static void drop_timeline(struct timeline **link)
 {
     struct timeline *t = *link, **chain = &by_tid[t->tid % HASH];
     *link = t->next;
     while (*chain != t)
         chain = &(*chain)->chain;
     *chain = t->chain;
-    unmap(t);
+    free_timeline(t);
 }
 
 void timeline_forget(void)
@@ -429,10 +429,10 @@ void timeline_forget(void)
     while (*link) {
         struct timeline *t = *link;
         if (is_over(t)) {
-            drop(link);
+            drop_timeline(link);
             continue;
         }
-        empty(t);
+        release_pages(t);
         link = &t->next;
     }
 }
@@ -444,7 +444,7 @@ void timeline_sweep(void)
     while (*link) {
         struct timeline *t = *link;
         if (++t->idle > 1 && is_over(t))
-            drop(link);
+            drop_timeline(link);
         else
             link = &t->next;
     }

@@ -42,22 +42,23 @@ static void count_missing(struct window *w, uint64_t missing)
 
 /* A graph of host functions has no work on the GPU, so this is no loss. But CUPTI also reports
  * nothing of a graph made before CUPTI began. */
-static void look_at_graphs(const struct window *w)
+static void warn_silent_graphs(const struct window *w)
 {
     static bool said;
     if (said || w->gpu.graphs == 0 || w->gpu.graphs_silent < w->gpu.graphs)
         return;
     said = true;
-    log_warn("CUPTI tells nothing of what %llu launches of CUDA graphs ran: kernels in these "
-             "graphs are missing",
+    log_warn("CUPTI reports no work of %llu launches of CUDA graphs: the kernels of these graphs "
+             "are missing",
              (unsigned long long)w->gpu.graphs);
-    writer_note("nothing came of the launches of CUDA graphs: kernels in these graphs are missing");
+    writer_note("CUPTI reported no work of launches of CUDA graphs: the kernels of these graphs "
+                "are missing");
 }
 
 void window_end_count(struct window *w, uint64_t missing)
 {
     count_missing(w, missing);
-    look_at_graphs(w);
+    warn_silent_graphs(w);
 }
 
 void window_end_annotate(const struct join_windows *in, struct window *w)

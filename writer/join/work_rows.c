@@ -12,7 +12,7 @@
 
 /* Draws the arrow from a call to its work. Leaves out one that leads back in time: Perfetto gives
  * it no end. */
-static void arrow(struct window *w, struct call *c, const struct json_place *to)
+static void draw_arrow(struct window *w, struct call *c, const struct json_place *to)
 {
     if (c->state != CALL_WRITTEN)
         return;
@@ -75,7 +75,7 @@ void work_row(const struct join_windows *in, struct window *w, struct call *c,
     top_gpu(window_top(w, in->shared), r, &at, c->external);
     if (r->kind == GPU_KERNEL)
         count_kernel(in, w, c, r, &at, maker);
-    arrow(w, c, &at);
+    draw_arrow(w, c, &at);
     ranges_extend(c->range, w->serial, device, r->stream, r->start, r->end);
     count_work(w, r);
     w->events++;
@@ -90,7 +90,7 @@ static void write_sync(const struct join_windows *in, struct window *w, struct c
     if (!gpu_place(w, in->shared, LANE_SYNC, r->device, r->stream, r, &at))
         return;
     json_gpu_sync(&w->body, r, &at, c->external, &wait);
-    arrow(w, c, &at);
+    draw_arrow(w, c, &at);
     w->gpu.syncs++;
     w->events++;
 }

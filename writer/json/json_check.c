@@ -21,7 +21,7 @@ static char *copy_special(char *to, const char **from, const char *end, const ch
         return json_escape(to, &byte, 1);
     }
     size_t n = json_utf8_length(*from, (size_t)(end - *from));
-    *what = (uint8_t)*from[0] < 0x20 ? "a control character in a string" : "no UTF-8";
+    *what = (uint8_t)*from[0] < 0x20 ? "a control character in a string" : "not UTF-8";
     if (n == 0)
         return NULL;
     memcpy(to, *from, n);
@@ -84,7 +84,7 @@ static bool too_large(const char *number, const char *end)
 static char *copy_plain(char *to, const struct json_scan *s, enum json_token token)
 {
     const char *from = s->text + s->from, *end = s->text + s->to;
-    const char *what = token == JSON_WORD ? "NaN and Infinity are no JSON"
+    const char *what = token == JSON_WORD ? "NaN and Infinity are not JSON"
                                           : "a number beyond the range of a double";
     if (token == JSON_WORD ? !strchr("tfn", *from) : too_large(from, end)) {
         *s->fault = (struct json_fault){s->from, what};

@@ -46,7 +46,7 @@ static bool scan_escape(struct json_scan *s)
 {
     int kind = look_ahead(s, 1);
     if (kind <= 0 || !strchr("\"\\/bfnrtu", kind))
-        return refuse_token(s, s->at, "no such escape");
+        return refuse_token(s, s->at, "an invalid escape");
     for (size_t i = 2; kind == 'u' && i < 6; i++)
         if (hex_digit(look_ahead(s, i)) < 0)
             return refuse_token(s, s->at, "\\u needs four hexadecimal digits");
@@ -159,7 +159,7 @@ static enum json_token scan_word(struct json_scan *s)
             return JSON_WORD;
         }
     }
-    refuse_token(s, s->at, "no value begins like this");
+    refuse_token(s, s->at, "not a value");
     return JSON_FAULT;
 }
 
@@ -168,7 +168,7 @@ static enum json_token scan_word(struct json_scan *s)
 static enum json_token open_container(struct json_scan *s, int bracket)
 {
     if (s->depth == JSON_DEPTH) {
-        refuse_token(s, s->at, "too deep");
+        refuse_token(s, s->at, "nested too deeply");
         return JSON_FAULT;
     }
     s->due[s->depth++] = bracket == '{' ? '}' : ']';
@@ -230,7 +230,7 @@ enum json_token json_scan_next(struct json_scan *s)
     if (s->depth == 0 && s->after) {
         if (c < 0)
             return JSON_ENDS;
-        refuse_token(s, s->at, "something follows the value");
+        refuse_token(s, s->at, "text after the value");
         return JSON_FAULT;
     }
     if (s->depth == 0 || s->keyed)

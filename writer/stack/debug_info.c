@@ -57,7 +57,7 @@ static bool has_linked_file(int fd, const Elf64_Shdr *link, const char *path)
     return false;
 }
 
-static bool tells_lines(int fd, const Elf64_Shdr *s, const char *name, const char *path)
+static bool leads_to_lines(int fd, const Elf64_Shdr *s, const char *name, const char *path)
 {
     return strcmp(name, ".debug_line") == 0 || strcmp(name, ".zdebug_line") == 0 ||
            (strcmp(name, ".note.gnu.build-id") == 0 && has_file_of_id(fd, s)) ||
@@ -87,7 +87,7 @@ bool debug_info_has_lines(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *sect
     for (unsigned i = 1; names && !found && i < head->e_shnum; i++) {
         const Elf64_Shdr *s = &sections[i];
         found = (s->sh_type == SHT_PROGBITS || s->sh_type == SHT_NOTE) && s->sh_size != 0 &&
-                s->sh_name < table->sh_size && tells_lines(fd, s, names + s->sh_name, path);
+                s->sh_name < table->sh_size && leads_to_lines(fd, s, names + s->sh_name, path);
     }
     free(names);
     return found;

@@ -31,7 +31,7 @@ static void add_piece(const char *text, size_t len, void *arg)
 
 /* True when there is some text. Each type can name the one before twice, so 200 bytes may stand for
  * terabytes. longjmp() leaves the demangler when the room is full; it holds only stack. */
-static bool spell(const char *name, struct demangled *d)
+static bool demangle_bounded(const char *name, struct demangled *d)
 {
     d->len = 0;
     if (setjmp(d->full) != 0)
@@ -44,7 +44,7 @@ const char *demangle(const char *name, size_t *len)
 {
 #ifndef CPROF_NO_DEMANGLE
     static struct demangled d;
-    if (name[0] == '_' && name[1] == 'Z' && *len <= DEMANGLED_MOST && spell(name, &d)) {
+    if (name[0] == '_' && name[1] == 'Z' && *len <= DEMANGLED_MOST && demangle_bounded(name, &d)) {
         *len = d.len;
         return d.text;
     }

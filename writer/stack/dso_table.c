@@ -175,7 +175,7 @@ static unsigned index_of(const struct known *k)
     return (unsigned)(k - known);
 }
 
-static bool describe(const struct dl_phdr_info *info, struct elf_object *o)
+static bool describe_object(const struct dl_phdr_info *info, struct elf_object *o)
 {
     *o = (struct elf_object){.base = info->dlpi_addr,
                              .start = UINT64_MAX,
@@ -227,7 +227,7 @@ static bool read_mapped(const Elf64_Phdr *note, void *to, const void *base)
 }
 
 /* The loader's list has no name for the program itself. */
-static bool is_same(const struct elf_object *a, const struct elf_object *b)
+static bool is_same_object(const struct elf_object *a, const struct elf_object *b)
 {
     return a->base == b->base && a->start == b->start && a->end == b->end &&
            (!b->path[0] || strcmp(a->path, b->path) == 0);
@@ -238,7 +238,7 @@ static struct known *find_loaded(const struct elf_object *o)
     unsigned n = atomic_load_explicit(&n_known, memory_order_relaxed);
     for (unsigned i = 0; i < n; i++) {
         struct known *k = &known[expected + i < n ? expected + i : expected + i - n];
-        if (k->loaded && is_same(&k->object, o))
+        if (k->loaded && is_same_object(&k->object, o))
             return k;
     }
     return NULL;
@@ -248,7 +248,8 @@ static struct known *find_loaded(const struct elf_object *o)
 static struct known *find_back(const struct elf_object *o)
 {
     for (unsigned i = 0; i < atomic_load_explicit(&n_known, memory_order_relaxed); i++)
-        if (!known[i].loaded && known[i].object.print == o->print && is_same(&known[i].object, o))
+        if (!known[i].loaded && known[i].object.print == o->print &&
+            is_same_object(&known[i].object, o))
             return &known[i];
     return NULL;
 }
@@ -282,7 +283,7 @@ static int list_object(struct dl_phdr_info *info, size_t size, void *unused)
 {
     struct elf_object o;
     (void)size, (void)unused;
-    if (!describe(info, &o))
+    if (!describe_object(info, &o))
         return 0;
     struct known *k = find_loaded(&o);
     if (!k) {
@@ -319,7 +320,7 @@ static void note_changes(void)
     atomic_fetch_add(&version, 1);
 }
 
-static void look_closer(const struct dl_phdr_info *info)
+static void update_objects(const struct dl_phdr_info *info)
 {
     bool gone = info->dlpi_subs != unloads;
     loads = info->dlpi_adds;
@@ -343,7 +344,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *arg)
     if (atomic_exchange_explicit(&looking, true, memory_order_acquire))
         return 1;
     if (info->dlpi_adds != loads || info->dlpi_subs != unloads)
-        look_closer(info);
+        update_objects(info);
     if (q)
         q->number = object_number_at(q->address);
     atomic_store_explicit(&looking, false, memory_order_release);

@@ -75,7 +75,7 @@ static inline void *entry(const struct table *t, uint32_t id)
     return t->entries + (uint64_t)id * t->size;
 }
 
-static inline bool is(const struct table *t, uint64_t slot, uint64_t print)
+static inline bool slot_matches(const struct table *t, uint64_t slot, uint64_t print)
 {
     return slot >> 32 == print >> 32 && *(const uint64_t *)entry(t, (uint32_t)slot) == print;
 }
@@ -86,12 +86,12 @@ static inline uint32_t find_print(const struct table *t, uint64_t print)
         uint64_t slot = atomic_load_explicit(&t->slots[at], memory_order_acquire);
         if (!slot)
             return 0;
-        if (is(t, slot, print))
+        if (slot_matches(t, slot, print))
             return (uint32_t)slot;
     }
 }
 
-static uint32_t no_room(void)
+static uint32_t set_full(void)
 {
     atomic_store_explicit(&full, true, memory_order_relaxed);
     return 0;
@@ -101,9 +101,9 @@ static uint32_t no_room(void)
 static uint32_t take_entry(struct table *t)
 {
     if (atomic_load_explicit(&t->used, memory_order_relaxed) >= t->most)
-        return no_room();
+        return set_full();
     uint32_t id = atomic_fetch_add_explicit(&t->used, 1, memory_order_relaxed);
-    return id < t->most ? id : no_room();
+    return id < t->most ? id : set_full();
 }
 
 /* Publishes a filled entry. Returns its id, or that of an entry with the same print. */
@@ -115,7 +115,7 @@ static uint32_t publish(struct table *t, uint64_t print, uint32_t id)
         if (atomic_compare_exchange_strong_explicit(&t->slots[at], &slot, wanted,
                                                     memory_order_acq_rel, memory_order_acquire))
             return id;
-        if (is(t, slot, print))
+        if (slot_matches(t, slot, print))
             return (uint32_t)slot;
     }
 }
@@ -177,10 +177,10 @@ static bool keep_text(struct stack_frame *f, const char *file, const char *name)
 {
     uint32_t n = (uint32_t)f->file_len + f->name_len;
     if (atomic_load_explicit(&texts_used, memory_order_relaxed) > texts_most - n)
-        return no_room();
+        return set_full();
     uint32_t at = atomic_fetch_add_explicit(&texts_used, n, memory_order_relaxed);
     if (at > texts_most - n)
-        return no_room();
+        return set_full();
     memcpy(texts + at, file, f->file_len);
     memcpy(texts + at + f->file_len, name, f->name_len);
     f->text = at;

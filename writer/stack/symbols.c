@@ -174,7 +174,7 @@ static bool read_note(const Elf64_Phdr *note, void *to, const void *fd)
 }
 
 /* False for a file that has replaced the mapped one. */
-static bool is_what_is_mapped(int fd, const Elf64_Ehdr *head, const struct elf_object *o)
+static bool is_mapped_file(int fd, const Elf64_Ehdr *head, const struct elf_object *o)
 {
     Elf64_Phdr headers[HEADERS_MOST];
     return head->e_phnum <= HEADERS_MOST && head->e_phentsize == sizeof *headers &&
@@ -197,7 +197,7 @@ static void read_symbols(struct module *m)
     int fd = open_file(m);
     if (fd < 0)
         return;
-    if (read_at(fd, &head, sizeof head, 0) && is_what_is_mapped(fd, &head, m->object)) {
+    if (read_at(fd, &head, sizeof head, 0) && is_mapped_file(fd, &head, m->object)) {
         Elf64_Shdr *sections = read_sections(fd, &head);
         const Elf64_Shdr *table = sections ? find_table(sections, head.e_shnum) : NULL;
         if (table)
@@ -243,7 +243,7 @@ static bool read_name(struct module *m, const struct function *f, char *name)
 /* ---- names ---- */
 
 /* The end of the group that begins at name[at] with `open`: after its `close`. */
-static size_t behind_group(const char *name, size_t len, size_t at, char open, char close)
+static size_t end_of_group(const char *name, size_t len, size_t at, char open, char close)
 {
     unsigned depth = 0;
     for (; at < len; at++) {
@@ -290,9 +290,9 @@ size_t symbols_shorten(const char *name, size_t len, char *out, size_t size)
             used += more;
             at += more;
         } else if (name[at] == '<') {
-            at = behind_group(name, len, at, '<', '>');
+            at = end_of_group(name, len, at, '<', '>');
         } else if (name[at] == '(') {
-            at = behind_group(name, len, at, '(', ')');
+            at = end_of_group(name, len, at, '(', ')');
             if (!follows(name, len, at, "::") && !follows(name, len, at, " const::") &&
                 !follows(name, len, at, "#") && !follows(name, len, at, "}"))
                 break; /* after the parameters, nothing names the function */

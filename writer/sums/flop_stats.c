@@ -276,7 +276,7 @@ static void count_unknown(struct flop_stats *s, struct text name)
 
 /* True when a product inside the span was counted or is unknown itself, so that an unknown one is
  * not counted twice. */
-static bool is_told_inside(struct thread_log *log, const struct record *r, uint64_t where)
+static bool has_counted_product(struct thread_log *log, const struct record *r, uint64_t where)
 {
     if (!log || !(where & WHERE_PRODUCT || r->category == CAT_LIBRARY))
         return false;
@@ -306,7 +306,7 @@ void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct 
     }
     where = as_computed(log, r, where);
     uint32_t device = device_of(where);
-    bool inside = is_told_inside(log, r, where);
+    bool inside = has_counted_product(log, r, where);
     if ((where & 0xffffu) == FLOPS_NOT_KNOWN) {
         if (!inside)
             count_unknown(s, record_name(r));
@@ -426,7 +426,7 @@ static double coverage(const struct work *work)
 
 /* True when the account lists the device: a GPU that did anything; the CPU when it has FLOPs or
  * coverage. */
-static bool is_told(const struct flop_stats *s, uint32_t device)
+static bool is_listed(const struct flop_stats *s, uint32_t device)
 {
     return whole_of(s, device)->any &&
            (device != CPU || sum(whole_of(s, CPU)) > 0 || has_coverage(s, device));
@@ -595,7 +595,7 @@ void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
         return;
     buf_puts(b, "\"flops\": {");
     for (uint32_t d = 0; d < s->whole.n; d++)
-        if (is_told(s, d))
+        if (is_listed(s, d))
             put_device(s, d, duration_ns, options, b);
     buf_printf(b, "\"unknown\": %llu, ", (unsigned long long)s->unknown);
     put_unknown(s, b);

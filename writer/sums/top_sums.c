@@ -139,7 +139,7 @@ static bool merge_memory(struct walk *w)
 
 /* The first event at `time` or later; `behind`: after it. Searches near `from`, because it is
  * mostly one of the next few. */
-static size_t seek(const struct walk *w, size_t from, int64_t time, bool behind)
+static size_t find_memory(const struct walk *w, size_t from, int64_t time, bool behind)
 {
     size_t low = 0, high = w->n_memory, step = 1;
     time += behind;
@@ -254,7 +254,7 @@ static int64_t time_of(const struct roots *r, int64_t start, int64_t end)
 
 /* Makes the roots that begin in the step its children. Of a root that continues into the next step,
  * only the time inside counts. */
-static void adopt(const struct roots *r, struct node *step)
+static void adopt_roots(const struct roots *r, struct node *step)
 {
     size_t low = roots_before(r, step->start), high = roots_before(r, step->end);
     step->child = (struct sums){.time = time_of(r, step->start, step->end)};
@@ -356,7 +356,7 @@ static void count_holders(struct walk *w)
 }
 
 /* Counts a node that is final. parent: its parent or NULL. */
-static void done(struct walk *w, struct node *n, const struct node *parent)
+static void finish_node(struct walk *w, struct node *n, const struct node *parent)
 {
     if (holds_step(w, n)) {
         add_holder(w, n);
@@ -365,15 +365,15 @@ static void done(struct walk *w, struct node *n, const struct node *parent)
     if (w->main && (!parent || holds_step(w, parent))) {
         add_root(w, n);
     } else if (w->apart) {
-        adopt(&w->roots, n);
+        adopt_roots(&w->roots, n);
         take_from_holders(&w->holders, &w->roots, n);
     }
     count_node(w, n);
 }
 
-static void cover(struct walk *w, const struct node *n)
+static void cover_memory(struct walk *w, const struct node *n)
 {
-    size_t low = seek(w, 0, n->start, false), high = seek(w, low, n->end, true);
+    size_t low = find_memory(w, 0, n->start, false), high = find_memory(w, low, n->end, true);
     memset(w->covered + low, 1, high - low);
 }
 
@@ -391,12 +391,12 @@ static void close_top(struct walk *w)
         node->children = top->only.children;
         node->child = top->only.child;
     } else if (top->has_only) {
-        done(w, &top->only, node);
+        finish_node(w, &top->only, node);
     }
     if (w->depth == 0) {
         if (w->n_memory)
-            cover(w, node);
-        done(w, node, NULL);
+            cover_memory(w, node);
+        finish_node(w, node, NULL);
         return;
     }
     struct level *around = &w->stack[w->depth - 1];
@@ -415,7 +415,7 @@ static void close_top(struct walk *w)
         around->has_only = true;
         return;
     }
-    done(w, node, parent);
+    finish_node(w, node, parent);
 }
 
 static struct node node_of(struct walk *w, const struct top_span *span)
@@ -423,7 +423,8 @@ static struct node node_of(struct walk *w, const struct top_span *span)
     const struct top *t = w->t;
     struct node n = {.start = span->start, .end = span->end, .kind = span->kind};
     if (w->n_memory) {
-        size_t low = w->low = seek(w, w->low, n.start, false), high = seek(w, low, n.end, true);
+        size_t low = w->low = find_memory(w, w->low, n.start, false),
+               high = find_memory(w, low, n.end, true);
         n.memory = w->memory[high].cpu - w->memory[low].cpu;
         n.on_device = w->memory[high].device - w->memory[low].device;
     }
@@ -449,7 +450,7 @@ static void open_node(struct walk *w, const struct top_span *span)
     if (w->depth && w->stack[w->depth - 1].has_only) {
         struct level *around = &w->stack[w->depth - 1];
         around->has_only = false;
-        done(w, &around->only, &around->node);
+        finish_node(w, &around->only, &around->node);
     }
     w->stack[w->depth].node = node_of(w, span);
     w->stack[w->depth++].has_only = false;
@@ -467,7 +468,7 @@ static void count_transfer(struct walk *w, const struct top_span *span)
     n.own_device = 0;
     n.child = (struct sums){n.end - n.start, 0, n.memory, n.on_device};
     if (w->n_memory)
-        cover(w, &n);
+        cover_memory(w, &n);
     count_node(w, &n);
 }
 
@@ -604,7 +605,8 @@ static bool is_of_steps(const struct top *t, const struct top_row *row)
 
 /* True when `row` is the better choice for the thread of the steps: the one that marked them, else
  * the one with more spans, else the earlier one. */
-static bool is_rather(const struct top *t, const struct top_row *row, const struct top_row *other)
+static bool is_better_main(const struct top *t, const struct top_row *row,
+                           const struct top_row *other)
 {
     if (!other || row->key == t->stepping || other->key == t->stepping)
         return !other || row->key == t->stepping;
@@ -624,7 +626,7 @@ static const struct top_row *main_row(const struct top *t)
             continue;
         bool is_apart = is_of_steps(t, row);
         apart |= is_apart;
-        if (!is_apart && !(row->key & 1) && is_rather(t, row, main))
+        if (!is_apart && !(row->key & 1) && is_better_main(t, row, main))
             main = row;
     }
     return apart ? main : NULL;

@@ -11,12 +11,12 @@
 static bool left_out;
 static struct losses before; /* losses when steps began to be left out, or at the last edge since */
 
-static void say(uint64_t n)
+static void warn_once(uint64_t n)
 {
     static bool said;
     if (!said)
-        log_error("%llu traces, more than %u MB, wait to be written; steps are not recorded until "
-                  "they are (steps_behind), the program goes on",
+        log_error("%llu traces wait to be written and take more than %u MB of memory; steps are "
+                  "not recorded until then (steps_behind), the program goes on",
                   (unsigned long long)n, BACKLOG_MB);
     said = true;
 }
@@ -30,7 +30,7 @@ static bool is_full(const struct window *windows)
     }
     bool full = n >= BACKLOG_FEW && bytes > (uint64_t)BACKLOG_MB << 20;
     if (full)
-        say(n);
+        warn_once(n);
     return full;
 }
 

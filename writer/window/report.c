@@ -76,7 +76,7 @@ static const char *grouped(uint64_t n, char *text, size_t size)
     return text;
 }
 
-static void take_out_path(struct report_paths *paths, const char *path)
+static void remove_path(struct report_paths *paths, const char *path)
 {
     for (uint64_t i = 0; i < paths->n; i++) {
         if (strcmp(paths->of[i], path) != 0)
@@ -87,7 +87,7 @@ static void take_out_path(struct report_paths *paths, const char *path)
     }
 }
 
-static void put_in(struct report_paths *paths, const char *path)
+static void add_path(struct report_paths *paths, const char *path)
 {
     snprintf(paths->of[paths->n++], sizeof paths->of[0], "%s", path);
 }
@@ -102,16 +102,16 @@ void report_trace(const char *path)
 {
     report.traces++;
     if (report.oldest.n < REPORT_PATHS)
-        put_in(&report.oldest, path);
+        add_path(&report.oldest, path);
     if (report.newest.n == REPORT_PATHS)
-        take_out_path(&report.newest, report.newest.of[0]);
-    put_in(&report.newest, path);
+        remove_path(&report.newest, report.newest.of[0]);
+    add_path(&report.newest, path);
 }
 
 void writer_trace_removed(const char *path)
 {
-    take_out_path(&report.oldest, path);
-    take_out_path(&report.newest, path);
+    remove_path(&report.oldest, path);
+    remove_path(&report.newest, path);
     report.removed++;
 }
 
@@ -121,7 +121,7 @@ static struct {
     uint32_t tid;
     enum loss cause;  /* the most frequent cause */
     unsigned threads; /* how many threads lost anything */
-} loser;
+} worst_thread;
 
 void report_thread(struct thread_log *log)
 {
@@ -137,12 +137,12 @@ void report_thread(struct thread_log *log)
             cause = (enum loss)i;
         }
     }
-    loser.threads += all > 0;
-    if (all > loser.lost) {
-        loser.lost = all;
-        loser.cause = cause;
-        loser.since = atomic_load_explicit(&log->lost_since, memory_order_relaxed);
-        loser.tid = atomic_load_explicit(&log->tid, memory_order_relaxed);
+    worst_thread.threads += all > 0;
+    if (all > worst_thread.lost) {
+        worst_thread.lost = all;
+        worst_thread.cause = cause;
+        worst_thread.since = atomic_load_explicit(&log->lost_since, memory_order_relaxed);
+        worst_thread.tid = atomic_load_explicit(&log->tid, memory_order_relaxed);
     }
     atomic_store_explicit(&log->lost_since, 0, memory_order_relaxed);
 }
@@ -169,7 +169,7 @@ void report_discard(void)
 }
 
 /* Writes " (thread 4711 lost 759, too_deep, from 14:03:22 UTC on; 2 others lost less)". */
-static void tell_loser(char *out, size_t size)
+static void put_worst_thread(char *out, size_t size)
 {
     static const char *const keys[] = {
 #define LOSS(id, key, what) key,
@@ -180,15 +180,15 @@ static void tell_loser(char *out, size_t size)
     for (struct thread_log *log = thread_log_first(); log; log = log->next)
         report_thread(log);
     *out = '\0';
-    if (loser.lost == 0)
+    if (worst_thread.lost == 0)
         return;
-    if (loser.threads > 1)
-        snprintf(others, sizeof others, "; %u other%s lost less", loser.threads - 1,
-                 loser.threads > 2 ? "s" : "");
-    int64_t second = clock_wall_ns(loser.since) / SECOND_NS % 86400;
-    snprintf(out, size, " (thread %u lost %s, %s, from %02d:%02d:%02d UTC on%s)", loser.tid,
-             grouped(loser.lost, lost, sizeof lost), keys[loser.cause], (int)(second / 3600),
-             (int)(second / 60 % 60), (int)(second % 60), others);
+    if (worst_thread.threads > 1)
+        snprintf(others, sizeof others, "; %u other%s lost less", worst_thread.threads - 1,
+                 worst_thread.threads > 2 ? "s" : "");
+    int64_t second = clock_wall_ns(worst_thread.since) / SECOND_NS % 86400;
+    snprintf(out, size, " (thread %u lost %s, %s, from %02d:%02d:%02d UTC on%s)", worst_thread.tid,
+             grouped(worst_thread.lost, lost, sizeof lost), keys[worst_thread.cause],
+             (int)(second / 3600), (int)(second / 60 % 60), (int)(second % 60), others);
 }
 
 /* Writes "A B and 3 more", "A (2 removed)" or "none left here (1 removed)". Names the newest traces
@@ -221,7 +221,7 @@ void report_exit(const struct writer_options *options)
                       128]; /* static: a signal handler may exit on a small stack */
     char events[32], losts[32], who[160] = "", optimizers[OPTIMIZERS_TEXT + 128];
     if (report.lost)
-        tell_loser(who, sizeof who);
+        put_worst_thread(who, sizeof who);
     optimizers_exit(optimizers, sizeof optimizers);
     bool elsewhere = options->told_elsewhere && options->told_elsewhere();
     if (elsewhere && !report.lost && !*optimizers)

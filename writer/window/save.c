@@ -34,7 +34,7 @@ void save_drop(struct window *w)
 }
 
 /* Counts unwritten events as lost, and reports the error. */
-static void say_failed(struct window *w, const char *path, int error)
+static void log_failed(struct window *w, const char *path, int error)
 {
     save_drop(w);
     log_error("%s: cannot write the trace: %s; recording is off, the program goes on",
@@ -60,7 +60,7 @@ bool save_flush(struct window *w, const struct window_shared *shared)
         return false;
     int error = window_flush(w, shared);
     if (error)
-        say_failed(w, "trace", error);
+        log_failed(w, "trace", error);
     return !error && !disk_low(w->part_path);
 }
 
@@ -69,8 +69,8 @@ static int64_t steps_ns(const struct window *w)
     return w->last_step < w->first_step ? 0 : clock_wall_ns(w->steps_end) - clock_wall_ns(w->start);
 }
 
-static void tell_saved(const struct window *w, const char *path,
-                       const struct writer_options *options)
+static void notify_saved(const struct window *w, const char *path,
+                         const struct writer_options *options)
 {
     struct saved_trace trace = {.path = path,
                                 .file = w->sink->file,
@@ -88,18 +88,17 @@ static void tell_saved(const struct window *w, const char *path,
         options->trace_ready(&trace);
 }
 
-static void say_unmarked(const struct window *w, const struct writer_options *options)
+static void log_unmarked(const struct window *w, const struct writer_options *options)
 {
     static const char how[] = "cprof_step(), an optimizer of Python, or "
                               "CPROF_STEP=dataloader|forward|optimizer:GLOB|nvtx:GLOB|itt:GLOB|"
                               "symbol:NAME";
     if (w->lost.n[LOSS_HOLD_FULL])
-        log_warn("no step was marked: the trace holds the run's end, up to %llu MB, and what came "
-                 "before was dropped; CPROF_SCHEDULE_SCOPE=none records all of a run, and %s mark "
-                 "steps",
+        log_warn("no step was marked: the trace holds only the end of the run, up to %llu MB; "
+                 "CPROF_SCHEDULE_SCOPE=none records the whole run; steps are marked by %s",
                  (unsigned long long)options->held_bytes / 1000000, how);
     else
-        log_info("no step was marked: the trace holds the whole run (%s mark steps)", how);
+        log_info("no step was marked: the trace holds the whole run; steps are marked by %s", how);
 }
 
 static void save_top(struct window *w, const struct window_shared *shared, const char *path)
@@ -122,7 +121,7 @@ bool save_finish(struct window *w, const struct window_shared *shared)
     }
     int error = window_finish(w, shared, path);
     if (error) {
-        say_failed(w, path, error);
+        log_failed(w, path, error);
         return false;
     }
     report_trace(path);
@@ -130,8 +129,8 @@ bool save_finish(struct window *w, const struct window_shared *shared)
     report.lost += w->lost_total;
     if (w->merged.files == 0) /* the table would lack the rows of other tools */
         save_top(w, shared, path);
-    tell_saved(w, path, shared->options);
+    notify_saved(w, path, shared->options);
     if (w->markless && !w->region)
-        say_unmarked(w, shared->options);
+        log_unmarked(w, shared->options);
     return true;
 }

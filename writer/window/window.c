@@ -370,7 +370,7 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);
 }
 
-static void look_at_open(struct window *w, const struct window_shared *shared)
+static void read_open_spans(struct window *w, const struct window_shared *shared)
 {
     struct put_arg put = {w, shared, clock_ticks(), 0};
     /* records of the window may end after it */
@@ -386,7 +386,7 @@ static void look_at_open(struct window *w, const struct window_shared *shared)
 
 void window_settle(struct window *w, const struct window_shared *shared)
 {
-    look_at_open(w, shared);
+    read_open_spans(w, shared);
     w->settled = true;
 }
 
@@ -585,7 +585,7 @@ static void put_frames(struct window *w, bool complete)
 static void make_trailer(struct window *w, const struct window_shared *shared, const char *name)
 {
     if (!w->settled)
-        look_at_open(w, shared);
+        read_open_spans(w, shared);
     struct buf *b = &trailer;
     buf_reset(b);
     buf_put(b, w->open.data, w->open.len);
@@ -629,7 +629,7 @@ static void release_scratch(void)
 }
 
 /* Begins the newer half of a held window's file; its rows are named again. */
-static void begin_half(struct window *w)
+static void begin_newer_half(struct window *w)
 {
     w->half.bytes = w->sink->body_size;
     w->half.events = w->flushed;
@@ -639,12 +639,12 @@ static void begin_half(struct window *w)
 
 /* Makes room in a held window's file by dropping its older half. Drops the table too, which counts
  * what is dropped. 0 or errno. */
-static int make_body_room(struct window *w, uint64_t most)
+static int drop_older_half(struct window *w, uint64_t most)
 {
     if (!w->held || w->sink->bytes_written + w->body.len <= most)
         return 0;
     if (w->half.bytes == 0)
-        begin_half(w);
+        begin_newer_half(w);
     int error = w->sink->drop(w->sink, w->half.bytes);
     if (error)
         return error;
@@ -653,19 +653,19 @@ static int make_body_room(struct window *w, uint64_t most)
     w->flushed -= w->half.events;
     top_free(w->top);
     w->top = NULL;
-    begin_half(w);
+    begin_newer_half(w);
     return 0;
 }
 
-static uint64_t most_held(const struct writer_options *o)
+static uint64_t held_limit(const struct writer_options *o)
 {
     return o->held_bytes < o->max_trace_bytes ? o->held_bytes : o->max_trace_bytes;
 }
 
 static int flush_as(struct window *w, const struct window_shared *shared, const char *name)
 {
-    uint64_t held_most = most_held(shared->options);
-    int error = make_body_room(w, held_most);
+    uint64_t held_most = held_limit(shared->options);
+    int error = drop_older_half(w, held_most);
     if (error)
         return error;
     make_head(w, shared);
@@ -685,7 +685,7 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
         buf_reset(&w->body);
     w->flushed = w->events;
     if (w->held && w->half.bytes == 0 && w->sink->body_size >= held_most / 2)
-        begin_half(w);
+        begin_newer_half(w);
     if (!w->held && w->sink->body_size >= shared->options->max_trace_bytes)
         w->full = true;
     return 0;
@@ -727,7 +727,7 @@ int window_flush(struct window *w, const struct window_shared *shared)
 
 /* True when the trace may have this name. A file of this run is never replaced: at exit the partial
  * window may have the batch of the one before. Nor is anything but a regular file. */
-static bool may_have(const struct writer_options *options, const char *path)
+static bool may_take_name(const struct writer_options *options, const char *path)
 {
     struct stat st;
     if (lstat(path, &st) != 0)
@@ -745,7 +745,7 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
     for (int n = 1; error == 0 && n < NAMES_TRIED; n++) {
         if (!numbered(wanted, n, path))
             return ENAMETOOLONG;
-        if (!may_have(shared->options, path))
+        if (!may_take_name(shared->options, path))
             continue;
         error = flush_as(w, shared,
                          path); /* again: the trailer holds the final name and the bytes written */

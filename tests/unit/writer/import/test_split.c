@@ -72,15 +72,15 @@ START_TEST(what_is_no_trace)
 {
     check_split("", "!0 it is empty");
     check_split("  \n", "!3 it is empty");
-    check_split("\"x\"", "!0 it is no trace: neither { nor [ begins it");
-    check_split("{\"a\":1}", "a=1 !7 it is no trace: it has no traceEvents");
-    check_split("{\"traceEvents\":7}", "!15 traceEvents is no array");
-    check_split("[1]", "!1 an event is no object");
-    check_split("[{},,{}]", "*{} !4 an event is no object");
-    check_split("{\"traceEvents\":[{},]}", "*{} !19 an event is no object");
+    check_split("\"x\"", "!0 it is not a trace: it begins with neither { nor [");
+    check_split("{\"a\":1}", "a=1 !7 it is not a trace: it has no traceEvents");
+    check_split("{\"traceEvents\":7}", "!15 traceEvents is not an array");
+    check_split("[1]", "!1 an event is not an object");
+    check_split("[{},,{}]", "*{} !4 an event is not an object");
+    check_split("{\"traceEvents\":[{},]}", "*{} !19 an event is not an object");
     check_split("{\"traceEvents\":[{}]", "*{} !19 it ends too early");
     check_split("{\"traceEvents\":[{\"a\":", "!21 it ends too early");
-    check_split("{\"traceEvents\":[{}]} x", "*{} !21 something follows the end");
+    check_split("{\"traceEvents\":[{}]} x", "*{} !21 data after the end");
     check_split("[{} {}]", "*{} !4 a comma or the closing bracket is missing");
     check_split("{a:1}", "!1 a key in double quotes is missing");
     check_split("{\"a\",1}", "!4 a colon is missing");
