@@ -6,8 +6,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -50,10 +48,7 @@ static unsigned count_threads(void)
 /* Destructors of other keys may still run before that. */
 static bool main_is_gone(void)
 {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", (long)getpid());
-    const char *name_end = read_file(path, text, sizeof text) ? strrchr(text, ')') : NULL;
-    return name_end && strncmp(name_end, ") Z", 3) == 0;
+    return thread_state((uint32_t)getpid()) == 'Z';
 }
 
 /* Has the main thread's signal mask, because the program's atexit() functions run here. */

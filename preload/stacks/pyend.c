@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stops readers of frames when the interpreter ends. */
+/* Stops readers of frames when the interpreter ends, and lets threads that need it finish. */
 #define _GNU_SOURCE
 #include "preload/stacks/pyend.h"
 
@@ -11,6 +11,9 @@
 
 #include "preload/stacks/python.h"
 #include "preload/stacks/stack_capture.h"
+#include "writer/writer.h"
+
+#define ENDERS_MS 500
 
 typedef struct object object; /* PyObject */
 
@@ -43,10 +46,29 @@ static void wait_for_readers(void)
         nanosleep(&pause, NULL);
 }
 
+/* A call of TorchScript may end on a thread of torch's pool, which wakes the caller before it gives
+ * back what the call used. That takes the interpreter's lock. CPython before 3.14 ends a thread
+ * that waits for it while the interpreter ends (take_gil()): inside a destructor, which C++ answers
+ * by abort(). Recording makes these threads later, so they get their turn here. */
+static void let_enders_finish(void)
+{
+    void *(*save)(void), (*restore)(void *);
+    struct timespec pause = {.tv_nsec = 1000000};
+    *(void **)&save = loader_symbol(RTLD_DEFAULT, "PyEval_SaveThread");
+    *(void **)&restore = loader_symbol(RTLD_DEFAULT, "PyEval_RestoreThread");
+    if (!save || !restore || span_enders() == ENDERS_NONE)
+        return;
+    void *state = save();
+    for (int ms = 0; ms == 0 || (ms < ENDERS_MS && span_enders() == ENDERS_RUN); ms++)
+        nanosleep(&pause, NULL);
+    restore(state);
+}
+
 /* Called by atexit, before the interpreter frees frames of threads that still run. */
 static object *at_exit(object *self, object *unused)
 {
     (void)self, (void)unused;
+    let_enders_finish();
     stack_capture_python(false);
     atomic_store(&ended, true);
     wait_for_readers();

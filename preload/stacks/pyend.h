@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of the interpreter. It frees frames of threads that still run (daemon threads in C code,
  * without the GIL), while they may read them. An atexit function therefore stops new readers and
- * waits for current ones. */
+ * waits for current ones. Before that, it lets threads finish that ended TorchScript calls of
+ * others: these may need the interpreter's lock. */
 #ifndef PRELOAD_STACKS_PYEND_H
 #define PRELOAD_STACKS_PYEND_H
 

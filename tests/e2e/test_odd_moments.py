@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import torch_runs
-from support import SANITIZER, Running, events, load, program, run, span_ns, step_numbers
+from support import LIBRARY, SANITIZER, Running, events, load, program, run, span_ns, step_numbers
 from torch_runs import both_pythons, needs_torch_2, python_or_skip
 
 from conftest import BUILD
@@ -250,6 +250,14 @@ def test_torchscript_functions_that_end_on_another_thread(tmp_path):
         starts = [span_ns(e)[0] for e in after]
         for start, end in map(span_ns, inside):
             assert bisect.bisect(starts, start) == bisect.bisect(starts, end - 1), "a range after the call lies in it"
+
+
+@torch_runs.needs_torch_2("its interpreter was not looked at")
+def test_the_interpreter_ends_behind_a_torchscript_function(tmp_path):
+    """CPython ends a thread that waits for its lock then, and C++ answers that by abort(): the threads that ended calls get their turn before."""
+    preload = f"{program('libslowpool.so')[0]}:{LIBRARY}"
+    result = torch_runs.run("jit_last.py", tmp_path, preload=False, env={"LD_PRELOAD": preload, "SLOWPOOL_MS": "100"}, **ALWAYS)
+    assert len(torch_runs.trace(result).ops("aten::mm")) == 9
 
 
 @needs_torch_2("Debian's is no wheel")

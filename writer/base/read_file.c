@@ -6,7 +6,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "writer/base/io_thread.h"
@@ -30,6 +32,14 @@ size_t read_file(const char *path, char *text, size_t size)
     text[used] = '\0';
     errno = saved;
     return used;
+}
+
+char thread_state(uint32_t tid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/self/task/%u/stat", (unsigned)tid);
+    const char *name_end = read_file(path, text, sizeof text) ? strrchr(text, ')') : NULL;
+    return name_end && name_end[1] == ' ' ? name_end[2] : 0;
 }
 
 /* ---- folders, for glob(3) ---- */

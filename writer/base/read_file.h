@@ -8,12 +8,17 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define PATTERN_SIZE (2 * PATH_MAX) /* a pattern for any path: each byte may need a backslash */
 
 /* Reads up to size - 1 bytes of the file into text[0..size) and terminates it. Returns the bytes
  * read, 0 also on error. errno stays. Any thread. */
 size_t read_file(const char *path, char *text, size_t size);
+
+/* The state of a thread of this process, as proc(5) names it ('R' runs or could run, 'S' sleeps,
+ * 'Z' has left); 0: there is none, or it cannot be told. Any thread. */
+char thread_state(uint32_t tid);
 
 /* The files that match the pattern (glob(7)), unsorted; free with globfree(). False: none. Any
  * thread. */

@@ -475,23 +475,25 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
     take_out_span(log, at, end);
 }
 
-/* Whether an operator at `at` that ended elsewhere fits into its thread's row. Where a span is open
- * above it, the thread began that one when the call was over, so that the operator ends there.
- * Otherwise nothing in the row may have ended behind its end. */
+uint64_t span_end_in_row(const struct thread_log *log, uint32_t at, uint64_t end)
+{
+    if (at + 1 >= atomic_load_explicit(&log->depth, memory_order_relaxed))
+        return end;
+    uint64_t above = atomic_load_explicit(&log->spans[at + 1].start, memory_order_relaxed);
+    return above < end ? above : end;
+}
+
+/* Whether an operator at `at` that ended elsewhere fits into its thread's row: it ends where a span
+ * is open above it, or nothing in the row may have ended behind its end. */
 static bool nests(const struct thread_log *log, uint32_t at, uint64_t *end)
 {
     const struct open_span *span = &log->spans[at];
     if (atomic_load_explicit(&span->category, memory_order_relaxed) != CAT_CPU_OP ||
         atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_CROSSES)
         return false;
-    if (at + 1 < atomic_load_explicit(&log->depth, memory_order_relaxed)) {
-        uint64_t above = atomic_load_explicit(&span[1].start, memory_order_relaxed);
-        if (above <= *end) {
-            *end = above;
-            return true;
-        }
-    }
-    return *end >= log->last_end;
+    uint64_t told = *end;
+    *end = span_end_in_row(log, at, told);
+    return *end < told || *end >= log->last_end;
 }
 
 void span_close_at(struct thread_log *log, uint64_t id, uint64_t end)

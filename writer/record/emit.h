@@ -18,6 +18,11 @@ void span_close_at(struct thread_log *log, uint64_t id, uint64_t end);
  * not heard of yet; 0 = it has not ended. cprof thread. */
 uint64_t span_told_end(const struct thread_log *log, uint64_t id);
 
+/* When the operator at `at`, which ended elsewhere at `end`, ends in its thread's row: the thread
+ * began the span that is open above it when the call was over. Its own thread; the cprof thread,
+ * which checks the span's id afterwards. */
+uint64_t span_end_in_row(const struct thread_log *log, uint32_t at, uint64_t end);
+
 /* Hands the filled record over. */
 void emit_end(struct thread_log *log);
 

@@ -37,6 +37,8 @@ bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy 
         copy_text(log, atomic_load_explicit(&span->text_at, memory_order_relaxed), copy->name,
                   copy);
     copy->ended = span_told_end(log, copy->id);
+    if (copy->ended && copy->category == CAT_CPU_OP)
+        copy->ended = span_end_in_row(log, at, copy->ended);
     atomic_thread_fence(memory_order_acquire);
     /* In this order: a closed span keeps its id until the next one opens in its place, and only
      * then is the depth above it again. */

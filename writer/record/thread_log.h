@@ -95,6 +95,8 @@ struct thread_log {
     uint32_t modules_times; /* owner only: torch_modules_times when last looked */
     /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t torch_thread;
+    /* the owner has ended spans of others; owner sets, the exiting thread reads; relaxed */
+    _Atomic bool ended_others;
     uint32_t number;      /* 1, 2 … in order of making; constant */
     _Atomic uint32_t tid; /* gettid() of the owner; set at attach */
     /* enum thread_state; attach and thread end write, cprof thread reads and frees */
@@ -240,7 +242,7 @@ void thread_log_take_key(void);
  * had. */
 bool thread_log_start(uint64_t ring_bytes);
 
-/* First of all logs, for walking by `next`. cprof thread; any thread for reading `reads_python`. */
+/* First of all logs, for walking by `next`. cprof thread; any thread for reading atomic fields. */
 struct thread_log *thread_log_first(void);
 
 /* Gives an ended, emptied log back for reuse. cprof thread. */

@@ -154,6 +154,74 @@ START_TEST(a_thread_ends_after_its_span_that_ended_elsewhere)
 }
 END_TEST
 
+/* Its thread begins another operator before it hears of the end, and then nothing more. */
+START_TEST(an_operator_that_ended_elsewhere_ends_where_the_next_one_begins)
+{
+    static char keys[] = "ab";
+    pthread_t thread;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    for (int i = 0; i < 2; i++) {
+        struct open_span *span =
+            span_open(thread_log_get(), &keys[i], CAT_CPU_OP, i ? "next" : "first", i ? 4 : 5);
+        ck_assert_ptr_nonnull(span);
+        span_add_flags(span, REC_LOOSE);
+        session_sleep(2);
+    }
+    keys[1] = '\0';
+    ck_assert_int_eq(pthread_create(&thread, NULL, ended, keys), 0);
+    pthread_join(thread, NULL);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(1);
+    const char *first = trace_event(&t, 'X', "first");
+    ck_assert_ptr_null(strstr(first, "finished"));
+    double end = trace_number(first, "ts") + trace_number(first, "dur");
+    double next = trace_number(trace_event(&t, 'X', "next"), "ts");
+    ck_assert_msg(end <= next + 0.001, "%f behind %f", end, next);
+    trace_free(&t);
+}
+END_TEST
+
+struct ender {
+    pthread_barrier_t turn;
+    _Atomic bool over;
+};
+
+static void *end_and_run(void *arg)
+{
+    struct ender *ender = arg;
+    session_span("its own");
+    ended((char[]){"x"});
+    pthread_barrier_wait(&ender->turn);
+    while (!atomic_load(&ender->over))
+        ;
+    pthread_barrier_wait(&ender->turn);
+    return NULL;
+}
+
+START_TEST(threads_that_end_spans_of_others_run_or_sleep)
+{
+    struct ender ender = {0};
+    pthread_t thread;
+    session_start(ACTION_ACTIVE_AND_SAVE, false);
+    ck_assert_int_eq(span_enders(), ENDERS_NONE);
+    pthread_barrier_init(&ender.turn, NULL, 2);
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_and_run, &ender), 0);
+    pthread_barrier_wait(&ender.turn);
+    ck_assert_int_eq(span_enders(), ENDERS_RUN);
+    atomic_store(&ender.over, true);
+    for (int ms = 0; ms < 10000 && span_enders() == ENDERS_RUN; ms++)
+        session_sleep(1);
+    ck_assert_int_eq(span_enders(), ENDERS_SLEEP);
+    pthread_barrier_wait(&ender.turn);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(span_enders(), ENDERS_NONE);
+    pthread_barrier_destroy(&ender.turn);
+    session_step(ACTION_SKIP);
+    session_end();
+}
+END_TEST
+
 /* Nothing is recorded when they end: the notes of what began then too are none. */
 START_TEST(a_span_that_ended_elsewhere_between_windows_is_closed)
 {
@@ -518,6 +586,8 @@ Suite *suite_async(void)
     tcase_add_test(tc, a_span_that_ended_elsewhere_is_closed_by_its_thread);
     tcase_add_test(tc, what_is_inside_a_span_that_ended_elsewhere_goes_on);
     tcase_add_test(tc, a_thread_ends_after_its_span_that_ended_elsewhere);
+    tcase_add_test(tc, an_operator_that_ended_elsewhere_ends_where_the_next_one_begins);
+    tcase_add_test(tc, threads_that_end_spans_of_others_run_or_sleep);
     tcase_add_test(tc, a_span_that_ended_elsewhere_between_windows_is_closed);
     tcase_add_test(tc, an_operator_that_ends_elsewhere_stays_in_its_row);
     tcase_add_test(tc, the_file_has_the_end_that_the_thread_has_not_seen);
