@@ -32,8 +32,8 @@ struct gpu_side {
     int again_ms;       /* its answer: ms until it wants to be asked again */
 };
 
-/* A step begins with this action. hold: it is recorded all the same, because it may become the
- * trace. */
+/* A step begins with this action. hold: it is recorded whatever its action, because it may become
+ * the trace. */
 void gpu_side_step(struct gpu_side *g, enum action action, bool hold);
 
 /* Once per pass, after the rings' fill levels are read and before they are drained. draining: a

@@ -350,7 +350,7 @@ static struct window *window_of(uint64_t ticks)
     return unwanted;
 }
 
-/* The same without warmup steps, from which a window takes only markers. */
+/* The window for a GPU record. Not for warmup steps, from which a window takes only markers. */
 static struct window *window_of_gpu(uint64_t ticks)
 {
     struct window *w = window_of(ticks);

@@ -20,7 +20,7 @@ int passes_pause_ms(void);
 /* Exit: does passes until all files are whole or the time is over. cprof thread. */
 void passes_finish(void);
 
-/* Stops recording and writing for good. Any thread. */
+/* Stops recording and writing permanently. Any thread. */
 void passes_fail(void);
 
 /* Keeps markers of steps to skip from now on (writer_want_skipped()). False: already on. Any

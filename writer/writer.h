@@ -76,20 +76,22 @@ void log_last(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* ---- what is recorded now ---- */
 
 enum gate {
-    GATE_SPANS = 1u << 0,   /* operators, ranges: an active step, or step 0 that may be the trace */
-    GATE_MARKERS = 1u << 1, /* markers: also in warmup steps */
+    /* operators and ranges: in active steps, and in step 0 while it may become the trace */
+    GATE_SPANS = 1u << 0,
+    GATE_MARKERS = 1u << 1, /* markers: in warmup steps, too */
     GATE_MEMORY = 1u << 2,  /* tensor allocations */
     GATE_SHAPES = 1u << 3,  /* operator inputs */
-    GATE_CALLS = 1u << 4,   /* CUDA runtime and driver calls, as GATE_SPANS */
-    GATE_SKIPPED = 1u << 5, /* markers that ask for steps to skip: such a step */
-    GATE_STACKS = 1u << 6,  /* the stacks of all these */
-    GATE_FLOPS = 1u << 7,   /* FLOPs of operators and of library calls, as GATE_SPANS */
+    GATE_CALLS = 1u << 4,   /* CUDA runtime and driver calls, in the same steps as GATE_SPANS */
+    GATE_SKIPPED = 1u << 5, /* markers flagged REC_SKIPPED, in steps to skip */
+    GATE_STACKS = 1u << 6,  /* stacks of everything that is recorded */
+    /* FLOPs of operators and library calls, in the same steps as GATE_SPANS */
+    GATE_FLOPS = 1u << 7,
     GATE_BITS = 8,
 };
 
-/* Bits of enum gate; 0 when none is on. Written by the stepping thread at an edge and by the cprof
- * thread when recording has failed (never set again then); read relaxed by every hook: 0 is the
- * idle path. */
+/* Bits of enum gate; 0 is the idle path. Written by the thread that marks steps, at an edge. The
+ * cprof thread clears it when recording has failed; then it stays 0. Every hook reads it,
+ * relaxed. */
 extern _Atomic uint32_t writer_gate __attribute__((visibility("hidden")));
 
 /* True when any of `bits` is on. Any thread, no side effect. */
@@ -325,8 +327,8 @@ struct writer_options {
     bool (*ranks_wrote)(void);
     /* Called for each finished trace; or NULL. cprof thread: the rings wait meanwhile. */
     void (*trace_ready)(const struct saved_trace *trace);
-    /* True when somebody else reports the traces: the exit line names none, and is omitted when
-     * nothing was lost. Or NULL. The exiting thread. */
+    /* True when the traces are reported elsewhere (`cprof run` does). The exit line then names
+     * none, and is omitted when nothing was lost. Or NULL. The exiting thread. */
     bool (*told_elsewhere)(void);
     /* Called at the end of each pass; and at exit, after all files are whole, until it returns -1.
      * Or NULL. Returns the ms until it wants the next call; -1: with the next pass. cprof thread:
@@ -359,7 +361,7 @@ unsigned writer_optimizers(char *out, size_t size);
  * The exiting thread, before that line. */
 void writer_tell_optimizers(void);
 
-/* ---- the listener, which is told of marks, steps and files ---- */
+/* ---- the listener, which gets marks, steps and files ---- */
 
 /* A point in time. */
 struct train_moment {
@@ -410,7 +412,7 @@ struct listener {
     void (*end)(void);              /* exit: the last call */
 };
 
-/* Sets the listener, for good. Starts no thread: the next step or writer_run() does. Any
+/* Sets the listener permanently. Starts no thread: the next step or writer_run() does. Any
  * application thread. */
 void writer_listen(const struct listener *listener);
 
@@ -446,7 +448,7 @@ void writer_wake(void);
  * file. Any thread. */
 uint64_t writer_space_left(void);
 
-/* True when recording is off for good (full disk, failed write). Any thread. */
+/* True when recording has stopped permanently (full disk, failed write). Any thread. */
 bool writer_is_off(void);
 
 /* The current end of the edge queue, for writer_saved(). Any thread. */
@@ -477,7 +479,7 @@ void *loader_symbol_of(void *handle, const char *name, const char *version); /* 
 /* dl_iterate_phdr(). Use only this: it waits while the process forks (loader.c). Any thread. */
 int loader_walk(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
 
-/* The same from inside a callback of loader_walk(), with the list's lock held throughout. */
+/* loader_walk() from inside one of its callbacks, with the list's lock held throughout. */
 int loader_walk_within(int (*look)(struct dl_phdr_info *info, size_t size, void *arg), void *arg);
 
 /* Put these around code that walks the loader's list itself, such as unwinders. Do not nest in a

@@ -182,10 +182,11 @@ static void measure_rate(struct clock_map *m, uint64_t ticks, uint64_t mono_ns)
     m->measured = m->measured || mono_ns - m->base_mono_ns >= RATE_NS;
 }
 
-/* The error of the map without a set wall clock. CLOCK_MONOTONIC is slewed like the wall clock, but
- * never set, so their difference shows it. off: the error of the map. It stays small after a
- * suspend in which the counter went on, which is therefore no setting of the clock. */
-static int64_t less_what_was_set(struct clock_map *m, int64_t off, int64_t wall_ns,
+/* Returns the error of the map without changes by a set wall clock. off: the error with them.
+ * CLOCK_MONOTONIC is slewed like the wall clock but never set, so their distance jumps when the
+ * wall clock is set. It also jumps after a suspend. If the counter went on meanwhile, `off` is
+ * small, and nothing was set. */
+static int64_t error_without_set(struct clock_map *m, int64_t off, int64_t wall_ns,
                                  uint64_t mono_ns)
 {
     int64_t apart = wall_ns - (int64_t)mono_ns, set = apart - m->apart_ns;
@@ -216,7 +217,7 @@ bool clock_map_add(struct clock_map *m, uint64_t ticks, int64_t wall_ns, uint64_
         if (ticks <= last->ticks)
             return true;
         next.wall_ns = extrapolate(last, ticks);
-        int64_t off = less_what_was_set(m, wall_ns - m->set_ns - next.wall_ns, wall_ns, mono_ns);
+        int64_t off = error_without_set(m, wall_ns - m->set_ns - next.wall_ns, wall_ns, mono_ns);
         double bend = (double)off * m->rate / BEND_NS;
         double most = m->rate / 2; /* at most half the rate: never backwards, never a jump */
         next.ns_per_tick += bend > most ? most : bend < -most ? -most : bend;

@@ -13,15 +13,15 @@
  * link. Any thread. */
 int open_foreign(const char *path, int flags, uint64_t most, struct stat *st);
 
-/* The same, but always with a descriptor in the program's table. */
+/* open_foreign(), but always with a descriptor in the program's table. */
 int open_foreign_in_program(const char *path, int flags, uint64_t most, struct stat *st);
 
 /* True for this user and root. False for the overflow user of a user namespace, which stands for
  * all unmapped users. Any thread. */
 bool owner_is_trusted(uid_t uid);
 
-/* The same from the number in /proc/sys/kernel/overflowuid and the text of /proc/self/uid_map.
- * Pure. */
+/* owner_is_trusted() without system calls. overflow: the number in /proc/sys/kernel/overflowuid.
+ * uid_map: the text of /proc/self/uid_map. Pure. */
 bool owner_is_mapped(uid_t uid, uid_t overflow, const char *uid_map);
 
 /* True when path is a regular file of a trusted user. Follows no link. Any thread. */

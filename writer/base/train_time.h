@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /* Counts are of completed things since the start of the run or, by name, of the epoch. *_wct_ns:
- * wall-clock nanoseconds of the run, the current epoch and the last batch. What nobody reports
- * stays 0. */
+ * wall-clock nanoseconds of the run, the current epoch and the last batch. Values that the program
+ * does not report stay 0. */
 struct train_time {
     int64_t epoch;
     int64_t batch; /* completed steps */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may write trace files: the cprof thread, or nobody once the exiting thread has stopped
- * waiting. */
+/* Decides who may write trace files: the cprof thread, or no thread once the exiting thread has
+ * stopped waiting. */
 #include "writer/file/pen.h"
 
 #include <stdatomic.h>

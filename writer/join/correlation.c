@@ -55,8 +55,8 @@ static bool in_doubt(const struct call *c)
            (c->done || c->effect != EFFECT_KERNEL || c->state != CALL_WRITTEN);
 }
 
-/* Replaces a call a million ids later. CUPTI dropped its work, or never reported the call. False:
- * too early. */
+/* Gives up a call a million ids later: CUPTI dropped its work, or never reported the call. It must
+ * not keep its place as long as a window is open. False: too early. */
 static bool give_up_call(struct call *c)
 {
     if (newest - c->correlation < MOST_CALLS)

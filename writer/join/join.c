@@ -194,7 +194,7 @@ static void take_overhead(const struct join_windows *in, const struct gpu_record
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* What made a call, and the place of its row. */
+/* The maker of a call, and the place of its row. */
 struct caller {
     struct timeline *thread;
     struct note *hook; /* the hooked call that this call is, or NULL */
@@ -275,8 +275,8 @@ static bool is_last_chance(const struct join_windows *in, const struct gpu_recor
     return settled && (!w || w == settled);
 }
 
-/* The same for a record that began after the window's end, if a call of the window caused it: it
- * belongs into the call's file. */
+/* True also for a record from after the window's end, if a call of the window caused it: it belongs
+ * into the call's file. */
 static bool is_last_of_caused(const struct gpu_record *r, void *in)
 {
     if (is_last_chance(in, r))
@@ -402,7 +402,7 @@ static bool may_be_part(const struct gpu_record *r, const struct caller *who)
     return (r->flags & GPU_DRIVER) && !who->hook;
 }
 
-/* Of several driver calls with one id, the row goes to the one that caused work. */
+/* Of several driver calls with one id, keeps the one that caused work. */
 static void prefer_effect(const struct gpu_record *r)
 {
     size_t i = drivers.n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a thread did lately, for lookups by time. */
+/* The recent spans of a thread, for lookups by time. */
 #include "writer/join/timeline.h"
 
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static void remember_time(struct timeline *t, uint64_t at)
     t->by_id[note_at(t, at)->id & (t->room - 1)] = (uint32_t)(at & (t->room - 1));
 }
 
-/* Not in a limited address space: other threads' rings need what is left. */
+/* Doubles the ring. Not in a limited address space: other threads' rings need what is left. */
 static bool grow_timeline(struct timeline *t)
 {
     struct timeline before = *t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one application thread did lately: the spans that have ended, newest last, and those still
+/* The recent spans of one application thread: those that have ended, newest last, and those still
  * open. It tells the innermost span at a given time. By that a call without a hook finds its
  * operator, and CUPTI's record of a call finds the hooked call. Spans are kept in the order of
  * their ends: the first one that ends after a time contains it, or has a parent that does. So no

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the end of a window adds on the GPU side: ranges of the user on each stream, launches
+/* The last rows and warnings of a window's GPU side: ranges of the user on each stream, launches
  * without kernels, silent graphs. */
 #include "writer/join/window_end.h"
 

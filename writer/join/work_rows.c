@@ -34,8 +34,8 @@ static void count_work(struct window *w, const struct gpu_record *r)
     ++*n;
 }
 
-/* Adds a kernel's time to the FLOP statistics, and the device to the span or the graph's work that
- * it is of. */
+/* Adds a kernel's time to the FLOP statistics, and places the FLOPs of its span, or of its captured
+ * work, on its device. */
 static void count_kernel(const struct join_windows *in, struct window *w, const struct call *c,
                          const struct gpu_record *r, const struct json_place *at,
                          const struct node_maker *maker)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What calls of communication libraries sent (spans of category CAT_COLLECTIVE), for their rows and
- * for the later rows of their kernels. cprof thread. */
+/* Bytes and bandwidth of communication library calls (spans of category CAT_COLLECTIVE), for their
+ * rows and for the later rows of their kernels. cprof thread. */
 #ifndef WRITER_JSON_COLLECTIVE_STATS_H
 #define WRITER_JSON_COLLECTIVE_STATS_H
 
@@ -32,8 +32,8 @@ void collective_stats_note(const struct record *r);
  * own. 0: ignored. */
 void collective_stats_captured(uint64_t span);
 
-/* What the span with this id sent. False: no collective, not ended, or forgotten. out->args is
- * valid until the next collective_stats_note(). */
+/* Finds the transfer of the span with this id. False: no collective, not ended, or forgotten.
+ * out->args is valid until the next collective_stats_note(). */
 bool collective_stats_find(uint64_t span, struct transfer *out);
 
 /* Appends `, "Algorithm bandwidth (GB/s)": …, "Bus bandwidth (GB/s)": …`. Nothing when bytes or the

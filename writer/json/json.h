@@ -9,7 +9,7 @@
 #include "writer/base/base.h"
 #include "writer/record/record.h"
 
-/* Where and when an event stands in the file. */
+/* Place and time of an event in the file. */
 struct json_place {
     uint32_t pid;
     uint32_t tid;     /* never 0 */

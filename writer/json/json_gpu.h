@@ -8,7 +8,7 @@
 #include "writer/record/record.h"
 #include "writer/json/json.h"
 
-/* What the join found out about a record. */
+/* The spans and calls that the join found for a GPU record. */
 struct json_link {
     uint64_t external_id;      /* span that made the call; 0: none */
     uint64_t captured_by;      /* graph node: span that captured it; 0: unknown */
@@ -19,7 +19,7 @@ struct json_link {
     uint64_t flops; /* of a kernel that did all the work of its span; 0: unknown */
 };
 
-/* What a wait waited for; -1: unknown. */
+/* The event recording that a wait waited for; -1: unknown. */
 struct json_wait {
     int64_t stream, correlation;
 };

@@ -22,7 +22,7 @@ static inline void cancel_back(int before)
     pthread_setcancelstate(before, NULL);
 }
 
-/* What hold_back() changed. */
+/* The state that hold_back_end() restores. */
 struct held_back {
     sigset_t signals;
     int cancel;

@@ -37,8 +37,8 @@ uint32_t dso_table_at(uint64_t address);
 /* the object there is unloaded, or another thread looks now: ask dso_table_look_at() */
 #define DSO_GAP UINT32_MAX
 
-/* The same after a new look; DSO_GAP means that there is no code. Any thread, cost as
- * dso_table_look(). DSO_GAP in a signal handler that interrupted a look. */
+/* Looks as dso_table_look(), then answers as dso_table_at(); DSO_GAP means that there is no code.
+ * DSO_GAP also in a signal handler that interrupted a look. Any thread. */
 uint32_t dso_table_look_at(uint64_t address);
 
 /* The object for an address and the number that dso_table_at() gave. NULL: unknown. Any thread. */

@@ -28,7 +28,7 @@ static struct shown *shown;
 static uint32_t n_shown;
 static enum stacks_in_args in_args = STACKS_ALL;
 static const struct stacks_resolver *resolve;
-static uint32_t looked; /* want_lines() has looked at frames below this */
+static uint32_t looked; /* the first frame that want_lines() has not seen */
 
 /* A cache of args texts: most events have one of a few stacks. Stacks that share a place replace
  * each other. Texts from before the last change of a line are made again. */
@@ -149,7 +149,7 @@ static struct shown text_of_frame(uint32_t frame)
 
 /* ---- lines of native frames ---- */
 
-/* Asks for the lines of new frames. Frames that are being made are looked at next time. */
+/* Asks for the lines of new frames. Frames that are being made are skipped until the next pass. */
 static void want_lines(void)
 {
     uint32_t end = stack_table_frames(), whole = end;

@@ -20,8 +20,8 @@ struct stacks_used {
     size_t bytes;   /* estimate of what stacks_frames() writes */
 };
 
-/* What args show of a stack, in the order of CPROF_STACK_ARGS in config.def. With PYTHON, a thread
- * without Python shows its native frames. */
+/* Content of `Call stack` in args, in the order of CPROF_STACK_ARGS in config.def. With PYTHON, a
+ * thread without Python shows its native frames. */
 enum stacks_in_args { STACKS_ALL, STACKS_PYTHON, STACKS_NONE };
 
 /* Call once, before the cprof thread runs; the default is STACKS_ALL. */

@@ -56,7 +56,7 @@ uint32_t stack_table_frames(void);
 /* The frame with this id. Any thread. */
 const struct stack_frame *stack_table_frame(uint32_t frame);
 
-/* The same for an id that no node has led to; NULL while the frame is being made. Any thread. */
+/* The frame with an id that no node has led to; NULL while the frame is being made. Any thread. */
 const struct stack_frame *stack_table_frame_if_whole(uint32_t frame);
 
 /* The text of a Python frame. Any thread. */

@@ -29,7 +29,7 @@ struct function {
     uint32_t name; /* offset in the file's names */
 };
 
-/* What was read from an object's file. */
+/* The functions of an object's file. */
 struct module {
     const struct elf_object *object;
     dev_t device;

@@ -128,13 +128,14 @@ static struct step *step_at(struct flop_stats *s, int64_t ns)
     return &s->steps[i];
 }
 
-/* What the device did in the step so far, or NULL. */
+/* The work of the device in the step so far, or NULL. */
 static const struct work *done_in(const struct step *step, uint32_t device)
 {
     return device < step->n && step->on[device].any ? &step->on[device] : NULL;
 }
 
-/* The same, to be added to. NULL: no memory. Grows by device, because most programs use few. */
+/* The work of the device in the step, to be added to. NULL: no memory. Grows by device, because
+ * most programs use few. */
 static struct work *work_in(struct step *step, uint32_t device)
 {
     if (device >= step->n) {
@@ -161,7 +162,7 @@ static void places_of(struct flop_stats *s, int64_t ns, uint32_t device, struct 
     s->late += !at[OF_WINDOW] || !at[OF_STEP];
 }
 
-/* What the device did in the window. */
+/* The work of the device in the window. */
 static const struct work *whole_of(const struct flop_stats *s, uint32_t device)
 {
     static const struct work nothing;

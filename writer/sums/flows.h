@@ -25,7 +25,7 @@ struct flows {
 void flows_forward(struct flows *f, uint64_t window, uint64_t torch_thread, int64_t sequence,
                    const struct json_place *at);
 
-/* Where the arrow to a backward operator starts; NULL: the forward operator is not in this
+/* The start of the arrow to a backward operator; NULL: the forward operator is not in this
  * window. */
 const struct json_place *flows_find(const struct flows *f, uint64_t window, uint64_t forward_thread,
                                     int64_t sequence);

@@ -32,8 +32,8 @@ static struct gpu_memory_total *total_of(struct gpu_memory *m, const struct gpu_
     return total;
 }
 
-/* Where the search for an address begins. Allocations are aligned, so the product's upper bits are
- * used. */
+/* The first slot of the search for an address. Allocations are aligned, so the product's upper bits
+ * are used. */
 static uint32_t home_of(const struct gpu_memory *m, uint64_t address)
 {
     return (uint32_t)((address * 0x9e3779b97f4a7c15u) >> 32) & (m->capacity - 1);

@@ -10,7 +10,7 @@
 
 #include "writer/base/base.h"
 
-/* What a row shows; each kind has its own thread ids. */
+/* The kinds of rows; each kind has its own thread ids. */
 enum lane_kind {
     LANE_WORK,       /* kernels, copies, fills: tid = stream id, "stream 7" */
     LANE_SYNC,       /* waits: "waits on stream 7", or "waits" without a stream */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds tensor memory. A new peak costs nothing: a holder's bytes at the peak are saved when
+/* Holders of tensor memory. A new peak costs nothing: a holder's bytes at the peak are saved when
  * the holder first changes after it. */
 #include "writer/sums/memory_owners.h"
 

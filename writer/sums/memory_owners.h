@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds tensor memory: operator, module and stack of the allocations that were alive at a
+/* Holders of tensor memory: operator, module and stack of the allocations that were alive at a
  * window's peak, at a failed allocation, and at the window's end. Records come ring by ring and are
  * sorted by time before they are counted. Bounded memory. cprof thread. */
 #ifndef WRITER_SUMS_MEMORY_OWNERS_H

@@ -28,8 +28,8 @@ uint64_t top_bytes(const struct top *t);
 /* Takes a record, as given to json_record(). */
 void top_record(struct top *t, const struct record *r, const struct json_place *at);
 
-/* Takes a span that is open now; it counts if the window ends like this. top_forget_open() drops
- * these, before open spans are read again. */
+/* Takes a span that is open now. It counts if it is still open when the window ends.
+ * top_forget_open() drops these spans, before the open spans are read again. */
 void top_open(struct top *t, const struct record *r, const struct json_place *at);
 void top_forget_open(struct top *t);
 

@@ -18,7 +18,7 @@
 /* end of the trace whose checksum identifies it: no two traces have the same account */
 #define TAIL_BYTES 4096u
 
-/* What identifies the trace of a table. */
+/* Identifies the trace of a table. */
 struct trace_known {
     const char *path;
     uint64_t size; /* bytes of the trace */

@@ -104,8 +104,8 @@ struct top {
     size_t n_open, open_room;
 };
 
-/* apart: a row of its own for overhead and for calls without a known maker, which are nobody's
- * children. */
+/* The key of a row. apart: a separate row for overhead and for calls without a known maker, which
+ * must not become children of spans. */
 static inline uint64_t row_key(const struct json_place *at, bool apart)
 {
     return (uint64_t)at->pid << 33 | (uint64_t)at->tid << 1 | apart; /* pids have at most 31 bits */

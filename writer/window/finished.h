@@ -17,7 +17,8 @@ void finished_add(uint64_t start, uint64_t end, struct buf *open_ids);
 /* True when a record that began at `ticks` is too late for its file. */
 bool finished_missed(uint64_t ticks);
 
-/* The same for a span. False when the file has it as unfinished. */
+/* True when a span that began at `ticks` is too late for its file. False when the file has it as
+ * unfinished. */
 bool finished_missed_span(uint64_t ticks, uint64_t id);
 
 #endif

@@ -14,7 +14,7 @@
 
 static _Atomic uint64_t taken_ns; /* cprof thread adds, any thread reads; relaxed */
 
-/* Where training stands from an edge on. */
+/* Step, action and training time from an edge on. */
 struct past {
     uint64_t ticks;
     int64_t step;
@@ -163,7 +163,7 @@ void observers_drained(uint64_t pass)
     }
 }
 
-/* Where training stands after the end of an epoch. */
+/* The training time after the end of an epoch. */
 static struct train_time after_epoch(struct train_time t)
 {
     t.epoch++;

@@ -6,7 +6,7 @@
 #include "writer/record/record.h"
 #include "writer/window/window.h"
 
-/* Once per pass, before anything is told: new handlers get ready. */
+/* Once per pass, before all other calls: handlers that came since the last pass get ready. */
 void observers_begin(void);
 
 /* The rings are drained: tells the edges and windows of earlier passes. */

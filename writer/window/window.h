@@ -20,7 +20,7 @@ struct top;
 
 #define RESERVED 128u /* GPUs with a counter of the memory that the caching allocator holds */
 
-/* What a window knows of the GPU side. */
+/* GPU rows, counts and waits of a window. */
 struct window_gpu {
     struct lanes *lanes;       /* rows of the streams; NULL: none yet */
     uint64_t records;          /* GPU records in it */
@@ -97,7 +97,7 @@ struct window {
     char part_path[PATH_MAX];
 };
 
-/* What all windows share. Set up once by the cprof thread. */
+/* Data shared by all windows. Set up once by the cprof thread. */
 struct window_shared {
     const struct writer_options *options;
     struct flows *flows;    /* forward operators that may get an arrow; NULL: no memory */
