@@ -22,7 +22,7 @@
 /* A communicator of NCCL; for MPI, its sequence numbers. */
 struct communicator {
     _Atomic(const void *) handle; /* NULL: free; any thread takes and frees it */
-    /* >counts of collectives, and of sends and receives, whose number differs between ranks */
+    /* counts of collectives, and of sends and receives, whose number differs between ranks */
     _Atomic uint64_t seq, between;
     _Atomic int size, rank; /* 0 and -1: unknown; relaxed */
 };

@@ -14,7 +14,7 @@
 static struct {
     _Atomic(const void *) tensor; /* NULL: free; &busy: a thread is using the place */
     struct torch_group group;     /* belongs to the thread that set busy */
-    /* >the tensor is also sent in another group, so the group is ambiguous */
+    /* the tensor is also sent in another group, so the group is ambiguous */
     bool several;
 } pending[PENDING];
 
@@ -147,8 +147,8 @@ void torch_groups_note(const void *function, const char *name)
     const void *without = tensorless_operator(name);
     bool barrier = without == &tensorless[0];
     /* The sent tensors directly precede the group; before them are the received ones. A barrier's
-     * tensor is left out: its range does not show it, and it is freed before the address is
-     * reused. */
+     * tensor is left out: its range does not show it, and another tensor may get its address
+     * later. */
     for (const char *at = value - l->iv_size; at >= first && !tensor && !barrier; at -= l->iv_size)
         tensor = tensor_in(at);
     read_peer(name, value, end, &group);

@@ -8,7 +8,7 @@
 void forked_start(void);
 
 /* Notes the code range of torch's Python module, by which DataLoader workers are recognized. Takes
- * the loader's lock. Waking thread. */
+ * the loader's lock. Application thread. */
 void forked_note_torch(void);
 
 /* Turns the messages on. In the child's atfork handler. */

@@ -40,11 +40,12 @@ static inline void cprof_wake_once(enum wake_reason reason)
 bool cprof_awake(void);
 
 /* Finishes the open files and reports them. Called at exit and from the _exit wrapper. A later call
- * on another thread waits for the first, at most CPROF_DRAIN_DEADLINE_MS and a second. Keeps
- * errno. */
+ * on another thread waits for the first, at most CPROF_DRAIN_DEADLINE_MS and a second; on the same
+ * thread it does nothing. Keeps errno. */
 void cprof_at_exit(void);
 
-/* Makes a forked child inert for good. No file, lock or thread. In the child's atfork handler. */
+/* Makes a forked child inert for good, without a file, lock or thread. In the child's atfork
+ * handler. */
 void cprof_in_child(void);
 
 /* ---- facts ---- */

@@ -70,7 +70,7 @@ struct kernel_action {
 };
 
 /* Resets the host's handlers. Ignored signals stay ignored, except real-time signals, SIGCHLD and
- * SIGPIPE, which programs expect. */
+ * SIGPIPE, which programs expect to have their default action. */
 APART static void default_signals(void)
 {
     const struct kernel_action standard = {0};

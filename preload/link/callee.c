@@ -7,7 +7,7 @@
 
 #include "writer/writer.h"
 
-#define CALLEES 2048u /* for all exports together; without room, each call looks up again */
+#define CALLEES 2048u /* for all exports together; callers without a place look up at each call */
 
 static struct callee pool[CALLEES];
 static _Atomic uint32_t used;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of loaded objects' global offset tables, through which they call other objects. Functions
- * run inside loader_walk(), where no object can be unloaded, except those of the last part. */
+/* Entries of loaded objects' global offset tables, through which they call other objects. All but
+ * the last part runs inside loader_walk(), where no object can be unloaded. */
 #ifndef PRELOAD_LINK_GOT_H
 #define PRELOAD_LINK_GOT_H
 
@@ -41,7 +41,7 @@ enum got_written got_write(const struct got_object *o, void *_Atomic *slot, void
 /* A function that an object calls. */
 struct got_call {
     const char *name;
-    /* >NULL: the object does not call it through an entry, or the entry is in a RELRO page */
+    /* NULL: the object does not call it through an entry, or the entry is in a RELRO page */
     void *_Atomic *slot;
 };
 

@@ -34,7 +34,7 @@ void symbol_returned(void)
 /* Components that xsave keeps: x87, SSE, and AVX and AVX-512 if present; 0: use fxsave. */
 __attribute__((used, visibility("hidden"))) uint32_t symbol_xsave;
 
-/* >size of these components at the offsets that all processors so far use */
+/* size of these components at the offsets that all processors so far use */
 #define XSAVE_ROOM 2752
 #define XSAVE_AVX  0x07u
 #define XSAVE_512  0xe7u

@@ -93,7 +93,7 @@ static const char *find_captured(const char *name)
     return NULL;
 }
 
-/* Runs in the constructor, because CPROF_STEP=symbol: hooks its function there. */
+/* Runs in the constructor, because CPROF_STEP=symbol:NAME redirects calls there. */
 static void capture_step_name(const char *value)
 {
     size_t row = AT_step, most = sizeof captured.step_name - 1;

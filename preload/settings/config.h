@@ -13,7 +13,7 @@
 /* What marks a step. The order is that of CPROF_STEP's values in config.def. */
 enum config_step {
     CONFIG_STEP_AUTO = 0,
-    CONFIG_STEP_MANUAL = 1,     /* cprof_step() */
+    CONFIG_STEP_MANUAL = 1,     /* cprof_step() only */
     CONFIG_STEP_DATALOADER = 2, /* each batch fetched from a DataLoader */
     CONFIG_STEP_FORWARD = 3,    /* each outermost module call */
     CONFIG_STEP_OPTIMIZER = 4,  /* each step() of an optimizer whose class name matches */

@@ -34,7 +34,8 @@ static struct {
     int64_t rank, size; /* size 0: no communicator yet */
     const char *source;
 } communicator; /* the largest one; rank_lock guards it */
-static const char backends[][5] = {"mpi", "ucc", "gloo", "nccl"}; /* least to most telling */
+/* a later one replaces an earlier one */
+static const char backends[][5] = {"mpi", "ucc", "gloo", "nccl"};
 static atomic_int backend = -1; /* index into backends; -1: none yet */
 static bool pid_in_name;
 /* when this process woke; files of ranks that it starts are newer */

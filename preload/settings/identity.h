@@ -19,8 +19,8 @@ void identity_start(const struct config *config);
 void identity_refresh(void);
 
 /* Notes that this process is rank `of` in a communicator of `size` ranks. Without a launcher's
- * rank, the largest communicator counts if it has the known world size. source: "NCCL", static.
- * Application thread; takes a lock, so call it once per communicator. */
+ * rank, the largest communicator counts, unless a launcher set another world size. source: "NCCL",
+ * static. Application thread; takes a lock, so call it once per communicator. */
 void identity_communicator(int64_t of, int64_t size, const char *source);
 
 /* Notes that a transfer used this library ("nccl", "gloo", "ucc" or "mpi"; others are ignored). The

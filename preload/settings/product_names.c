@@ -34,7 +34,8 @@ static bool is_one_of(const char *word, size_t len, const char *const *words, si
 
 bool product_name(const char *name)
 {
-    if (strchr(name, ' ')) /* a quick test for the autograd engine's ranges, which are most */
+    /* a quick test for the autograd engine's ranges, the most frequent names */
+    if (strchr(name, ' '))
         return false;
     const char *word = strstr(name, "::");
     bool found = false;

@@ -70,7 +70,8 @@ static bool is_tame(unsigned char c)
            c >= 0x80 || strchr("._-+@=", c);
 }
 
-/* Copies text[0..length) with '_' for other bytes, and for a '.' or '-' at the beginning. */
+/* Copies text[0..length). Bytes that may not stay, and a '.' or '-' at the beginning, become
+ * '_'. */
 static void put_script(const char *text, size_t length, char *out, size_t size)
 {
     if (size > NAMES_SCRIPT_SIZE)

@@ -46,7 +46,7 @@ int64_t names_start_ns(void);
 
 /* Writes the name of the running script or program. Python: the script without folder and .py, the
  * last part of a -m module, or "python" for -c and stdin. A multiprocessing child has its parent's
- * name. Other bytes become '_'. Reads /proc; at wake-up, any thread. */
+ * name. Bytes unfit for a file name become '_'. Reads /proc; at wake-up, any thread. */
 void names_script(char *out, size_t size);
 
 /* names_script() for the bytes of a /proc/PID/cmdline. Pure. */
