@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stream capture: work becomes nodes of a graph instead of being queued; events carry it to other
- * streams and back. See tests/sim/core.h. */
+/* Stream capture: work becomes nodes of a graph instead of being queued. Events carry a capture
+ * to other streams and back. */
 #include "tests/sim/core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One lock for all captures: they are rare. The tap is not called under it, because a node is added
- * to a graph that only the capturing threads know. */
+/* One lock for all captures, because captures are rare. The tap is called outside it: only the
+ * capturing threads know a graph that is being captured. */
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capture *global_captures[64];
 static atomic_int n_captures;
@@ -37,7 +37,7 @@ static void set_tip(CUstream stream, CUgraphNode node)
     add_tip(&stream->tips, &stream->n_tips, node);
 }
 
-/* A stream whose capture has ended elsewhere is an ordinary one again. */
+/* The stream's capture, or NULL. Forgets a capture that was ended through another stream. */
 static struct capture *live_capture(CUstream stream)
 {
     struct capture *capture = stream->capture;
@@ -62,8 +62,7 @@ bool sim_captured(CUstream stream, enum node_kind kind, const struct op *op, CUr
     return true;
 }
 
-/* A graph launched into a capture: its nodes are taken over one by one (the real one makes a child
- * graph node). */
+/* Captures the launch of a graph by copying its nodes. The real driver makes a child graph node. */
 bool sim_captured_graph(CUstream stream, CUgraphExec exec, CUresult *result)
 {
     struct capture *capture = live_capture(stream);
@@ -85,7 +84,7 @@ void sim_event_forget(CUevent event)
     event->n_tips = 0;
 }
 
-/* Of a stream that ends. */
+/* Called when the stream ends. */
 void sim_capture_forget(CUstream stream)
 {
     drop_capture(stream->capture);
@@ -114,7 +113,7 @@ bool sim_capture_wait(CUstream stream, CUevent event, CUresult *result)
     if (!other && !mine)
         return false;
     if (!other || (mine && mine != other)) {
-        /* An event from outside the capture, or from another one. */
+        /* The event was recorded outside this capture. */
         *result =
             mine && other ? CUDA_ERROR_STREAM_CAPTURE_MERGE : CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
         if (mine)
@@ -146,7 +145,7 @@ CUresult sim_capture_begin(CUstream stream, CUstreamCaptureMode mode)
     capture->mode = mode;
     capture->id = ++last_id;
     capture->thread = pthread_self();
-    capture->references = 2; /* the stream's and this file's */
+    capture->references = 2; /* held by the stream and by this file */
     stream->capture = capture;
     stream->n_tips = 0;
     pthread_mutex_lock(&capture_lock);
@@ -161,7 +160,7 @@ CUresult sim_capture_begin(CUstream stream, CUstreamCaptureMode mode)
     return CUDA_SUCCESS;
 }
 
-/* Every node without a successor must be among the origin's last ones, else a stream was not
+/* Every node without a successor must be a last node of the origin. Otherwise a stream was not
  * joined. */
 static bool all_joined(const struct capture *capture)
 {
@@ -215,8 +214,8 @@ CUresult sim_capture_end(CUstream stream, CUgraph *graph)
     return result;
 }
 
-/* Global captures forbid risky calls to all threads, thread-local ones to their own, unless the
- * thread is relaxed. */
+/* A global capture forbids unsafe calls to all threads, a thread-local one to its own thread. A
+ * thread in relaxed mode may make them. */
 CUresult sim_capture_forbids(CUstream stream)
 {
     CUresult result = CUDA_SUCCESS;

@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The middle of the simulated driver: calls in progress, the tap, figures for tests, faults, and
- * cuInit's part with the injection library. See tests/sim/sim.h.
+/* The middle of the simulated driver: API calls in progress, the tap, counters for tests,
+ * faults, and cuInit() with the injection library.
  *
- * NOT modelled, here and in the other files of the core:
- *   - GPU code: kernels do what a host function says (image.h), or nothing; no module globals,
- *     textures, symbols
- *   - sharing of a device: streams never slow each other down, copies do not share the bus, kernels
- *     have no limit
- *   - stream priorities; blocking of the host by pageable copies beyond their own time; sticky
- *     errors
- *   - streams of their own for parallel branches of a graph: nodes overlap in time on the launch's
- *     stream
- *   - conditional, child, event, memory and semaphore nodes; edges with data; graph upload;
- *     device-side launch
- *   - green contexts, MPS, MIG, IPC, external memory, VMM beyond counting calls, mipmap levels,
- *     texture objects
- *   - page faults of managed memory; device addresses are host addresses, so a wrong pointer is not
- *     noticed
- *   - launch attributes other than cluster dimension; programmatic launch except by the fault
- *     overlap=1
- *   - implicit errors of a legacy-stream call while another stream captures
- *   - old prototypes that share a name with a newer one: only those of the CUDA 13 headers and, in
- *     libcudart.so.12, what the tests call */
+ * Not modelled, here and in the other files of the core:
+ * - GPU code: a kernel runs a host function (image.h) or does nothing; no module globals,
+ *   textures, symbols
+ * - contention: streams never slow each other down, copies do not share the bus, kernels have no
+ *   limit
+ * - stream priorities; blocking of the host by pageable copies beyond their own time; sticky
+ *   errors
+ * - own streams for parallel branches of a graph: nodes overlap in time on the launch's stream
+ * - conditional, child, event, memory and semaphore nodes; edges with data; graph upload;
+ *   device-side launch
+ * - green contexts, MPS, MIG, IPC, external memory, VMM beyond counting calls, mipmap levels,
+ *   texture objects
+ * - page faults: a device address is a host address, so a wrong pointer is not noticed
+ * - launch attributes other than cluster dimension; programmatic launch except by the fault
+ *   overlap=1
+ * - implicit errors of a legacy-stream call while another stream captures
+ * - old prototypes that share a name with a newer one: only those of the CUDA 13 headers and, in
+ *   libcudart.so.12, what the tests call */
 #include "tests/sim/core.h"
 
 #include <dlfcn.h>
@@ -34,7 +32,7 @@
 
 enum { N_CBIDS = 1024, N_FAULTS = 64 };
 
-/* ---- figures: each thread counts in its own block: no cache line is shared ---- */
+/* ---- counters: each thread has its own block, so that threads share no cache line ---- */
 
 struct counts {
     struct counts *next;
@@ -137,9 +135,8 @@ static uint64_t core_count(const char *name)
     return sum;
 }
 
-/* SIM_REPORT=PATH: one line of JSON for each figure and each API call by name, added at the end of
- * the file when the process ends, so that children do not wipe out their parent's; libcupti adds
- * its own. */
+/* SIM_REPORT=PATH: at its end, a process appends one line of JSON for each counter and each API
+ * call by name. Appending keeps the lines of parent and children. libcupti adds its own. */
 __attribute__((destructor)) static void report(void)
 {
     const char *path = getenv("SIM_REPORT");
@@ -180,7 +177,7 @@ _Atomic long sim_skew_ns;
 _Atomic bool sim_overlap;
 static atomic_uint last_correlation;
 
-/* "cupti_error=NAME:N" is kept as the fault "cupti_error:NAME" with the value N. */
+/* The fault "cupti_error=NAME:N" is stored under the name "cupti_error:NAME" with the value N. */
 static void set_fault(const char *name, const char *value)
 {
     char full[80];
@@ -285,7 +282,7 @@ static const struct sim_tap no_tap = {no_call, no_call,   no_work,   no_work,
                                       no_wait, no_record, no_memory, no_resource};
 static const struct sim_tap *_Atomic tap = &no_tap;
 
-/* Replaced taps are kept: a thread may be inside one. */
+/* A replaced tap stays valid, because a thread may be inside it. */
 static void replace_tap(const struct sim_tap *given)
 {
     static struct sim_tap kept[16];
@@ -307,8 +304,9 @@ const struct sim_tap *sim_tap(void)
     return tap;
 }
 
-static const struct sim_tap *_Atomic events_to;  /* whose events go there */
-static const struct sim_tap *_Atomic subscribed; /* NULL: none */
+static const struct sim_tap *_Atomic events_to; /* gets all events */
+/* holds the driver's one subscription; NULL: nobody */
+static const struct sim_tap *_Atomic subscribed;
 
 static void set_tap(const struct sim_tap *given)
 {
@@ -355,7 +353,7 @@ uint64_t sim_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* 0 means "none" and is left out when the counter wraps. */
+/* Correlation 0 means "none": the counter skips it when it wraps. */
 static uint32_t next_correlation(void)
 {
     uint32_t id;
@@ -399,7 +397,7 @@ uint32_t sim_correlation(void)
 
 /* ---- cuInit ---- */
 
-static atomic_int init_state; /* 0, 1: one thread is in it, 2: done */
+static atomic_int init_state; /* 0: not begun, 1: in progress on a thread, 2: done */
 static _Atomic CUresult init_result = CUDA_ERROR_NOT_INITIALIZED;
 static __thread bool in_init;
 
@@ -409,8 +407,8 @@ static void after_fork(void)
         sim_forked = true;
 }
 
-/* As the real driver: the library named by the variable is loaded and told, once, in the first
- * cuInit. */
+/* The first cuInit() loads the injection library that the variable names and calls it, as the
+ * real driver does. */
 static void call_injection(void)
 {
     const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -422,10 +420,10 @@ static void call_injection(void)
         initialize();
 }
 
-/* The real driver, too, goes down in a handler of the process's end: calls answer
- * CUDA_ERROR_DEINITIALIZED from then on, and what was registered before cuInit comes too late
- * (openucx/ucx#11275, argonne-lcf/THAPI#276). Where in cuInit it registers the handler is not
- * documented; here it is at the end, later than anything that an injection library can register. */
+/* The real driver shuts down in an exit handler: later calls return CUDA_ERROR_DEINITIALIZED,
+ * and handlers registered before cuInit() run too late (openucx/ucx#11275,
+ * argonne-lcf/THAPI#276). Where in cuInit() it registers the handler is not documented. Here it
+ * registers it last, later than any handler of an injection library. */
 static _Atomic bool down;
 
 static void go_down(void)
@@ -478,7 +476,7 @@ CUresult sim_end(struct sim_call *call, CUresult result)
     return result;
 }
 
-/* ---- the table ---- */
+/* ---- the functions that sim_core() offers ---- */
 
 static uint64_t id_of_stream(void *handle)
 {

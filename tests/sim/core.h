@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside libcuda.so.1: the objects behind the driver's handles and what the files of the core offer
- * each other.
+/* Inside libcuda.so.1: the objects behind the driver's handles, and what its files offer each
+ * other.
  *
- *     driver*.c (cu… functions) -> graph.c, work.c, memory.c -> stream.c (queues, threads, events)
+ *     driver*.c (cu… functions) -> graph.c, work.c, memory.c -> stream.c (queues, threads,
+ *     events)
  *     -> core.c (tap, calls)
  *
- * Locks are leaves: no function of another file is called, and no tap, with one held. */
+ * Locks are leaves: a holder calls no function of another file and no tap. */
 #ifndef TESTS_SIM_CORE_H
 #define TESTS_SIM_CORE_H
 
@@ -23,17 +24,17 @@
 
 #define NOT_AN_ID   UINT32_MAX
 #define MAX_DEVICES 16
-/* a launch waits while its stream has so much undone work, as the real one does */
+/* A launch waits while its stream has this many unfinished items, as with the real driver. */
 #define QUEUE_LENGTH 1024
 
-/* ---- core.c: calls, figures, faults, clock ---- */
+/* ---- core.c: calls, counters, faults, clock ---- */
 
-/* Opens a call of the driver API. CUDA_SUCCESS, or what the function must return at once: not
- * initialised, or a process made by fork. */
+/* Opens a call of the driver API. Returns CUDA_SUCCESS, or the error that the function must
+ * return at once: CUDA is not initialised, or the process was forked. */
 CUresult sim_begin(struct sim_call *call, uint32_t cbid, const char *name, bool needs_init);
-/* Closes it and returns the result. */
+/* Closes the call and returns the result. */
 CUresult sim_end(struct sim_call *call, CUresult result);
-/* Same for a call that needs no context or that makes one. */
+/* Opens a call that needs no cuInit(). */
 #define ENTER_EARLY(name)                                                                          \
     struct sim_call call_;                                                                         \
     CUresult refused_ = sim_begin(&call_, CUPTI_DRIVER_TRACE_CBID_##name, #name, false);           \
@@ -44,8 +45,8 @@ CUresult sim_end(struct sim_call *call, CUresult result);
     CUresult refused_ = sim_begin(&call_, CUPTI_DRIVER_TRACE_CBID_##name, #name, true);            \
     if (refused_)                                                                                  \
     return refused_
-/* For functions with a _ptsz or _ptds twin: twin_ says which one was called, STREAM(s) which stream
- * NULL means. */
+/* For functions with a _ptsz or _ptds twin. twin_ says whether the twin was called; STREAM(s)
+ * resolves the NULL stream accordingly. */
 #define ENTER_TWIN(name, suffix)                                                                   \
     struct sim_call call_;                                                                         \
     bool twin_ = sim_take_twin();                                                                  \
@@ -63,13 +64,13 @@ CUresult sim_end(struct sim_call *call, CUresult result);
 uint32_t sim_correlation(void);
 /* The devices' clock: CLOCK_MONOTONIC_RAW in ns, because NTP slews no GPU's clock. */
 uint64_t sim_now(void);
-/* The tap, with all pointers set (to functions that do nothing). */
+/* The tap; functions that it leaves out do nothing. */
 const struct sim_tap *sim_tap(void);
 bool sim_fault(const char *name, long *value);
-/* Faults that are looked up for each piece of work, kept as plain variables. */
+/* Faults that every piece of work reads, as plain variables. */
 extern _Atomic long sim_skew_ns;
 extern _Atomic bool sim_overlap;
-/* In a child of fork: nothing works any more. */
+/* In a child of fork(): every call fails. */
 extern _Atomic bool sim_forked;
 CUresult sim_init(void);
 
@@ -93,8 +94,8 @@ enum sim_figure {
     FIGURE_FREES,
     FIGURE_CONTEXTS,
     FIGURE_STREAMS,
-    FIGURE_SYNC,                   /* + CUpti_ActivitySynchronizationType, 5 of them */
-    FIGURE_KIND = FIGURE_SYNC + 5, /* + CUpti_ActivityMemcpyKind, 11 of them */
+    FIGURE_SYNC,                   /* one for each of the 5 CUpti_ActivitySynchronizationType */
+    FIGURE_KIND = FIGURE_SYNC + 5, /* one for each of the 11 CUpti_ActivityMemcpyKind */
     N_FIGURES = FIGURE_KIND + 11,
 };
 void sim_add(enum sim_figure figure, uint64_t n);
@@ -106,7 +107,7 @@ struct CUctx_st {
     int device;
     bool primary;
     atomic_bool destroyed;
-    pthread_mutex_t lock; /* of the list of streams and the numbers below */
+    pthread_mutex_t lock; /* guards the list of streams and the fields below */
     struct CUstream_st *streams;
     struct CUstream_st *legacy;
     uint32_t last_stream;
@@ -117,18 +118,18 @@ struct CUctx_st {
 
 int sim_device_count(void);
 const struct sim_device *sim_device(int ordinal);
-/* The current context of this thread, NULL when there is none. */
+/* The calling thread's current context, or NULL. */
 CUcontext sim_context(void);
 void sim_set_context(CUcontext context);
 CUcontext sim_new_context(int device, bool primary);
-/* Waits for its work and ends its streams. */
+/* Waits for the context's work and ends its streams. */
 void sim_end_context(CUcontext context);
-/* The device's primary context, made when there is none. */
+/* The device's primary context, created if there is none. */
 CUcontext sim_primary(int device);
-/* For libcudart: makes the device's primary context current unless a context of that device is. No
- * API call. */
+/* For libcudart: makes the device's primary context current, unless a context of that device is.
+ * Opens no API call. */
 CUresult sim_use_device(int device);
-/* Same: -1 when no context is current. */
+/* For libcudart: the device of the current context, or -1. */
 int sim_current_device(void);
 
 /* ---- stream.c ---- */
@@ -152,7 +153,7 @@ struct op {
     struct sim_work work;
 };
 
-/* A point in a stream's order. Counted references. */
+/* A point in a stream's order, reference counted. */
 struct mark {
     atomic_int references;
     struct CUstream_st *stream;
@@ -173,14 +174,14 @@ struct item {
     struct mark *mark;
     struct graph_run *run;
     void *memory;
-    struct op op; /* last: not cleared as a whole */
+    struct op op; /* last: sim_item() does not clear it as a whole */
 };
 
 struct capture;
 
 struct CUstream_st {
     struct CUctx_st *context;
-    struct CUstream_st *next; /* in the context */
+    struct CUstream_st *next; /* next in the context's list */
     uint32_t id;
     unsigned flags;
     int priority;
@@ -189,16 +190,16 @@ struct CUstream_st {
 
     pthread_mutex_t lock;
     pthread_cond_t wake; /* the stream's thread sleeps here */
-    pthread_cond_t done; /* those who wait for it */
+    pthread_cond_t done; /* threads that wait for the stream sleep here */
     struct item *head, *tail, *spare;
     int n_spare;
     atomic_ullong queued;    /* sequence of the last item queued; written under the lock */
     atomic_ullong finished;  /* sequence of the last item done */
-    atomic_ullong notify_at; /* somebody waits for this sequence */
+    atomic_ullong notify_at; /* a thread waits for this sequence */
     bool started, idle, closing;
-    struct mark *tail_mark;   /* newest mark, for whoever wants to wait for all there is */
-    struct mark *legacy_seen; /* mark of the legacy stream that work here waits for already */
-    uint64_t busy_until, last_start; /* of the stream's thread */
+    struct mark *tail_mark;   /* newest mark, for waiting until the stream is empty */
+    struct mark *legacy_seen; /* mark of the legacy stream that this stream already waits for */
+    uint64_t busy_until, last_start; /* used by the stream's thread only */
 
     struct capture *capture;
     struct CUgraphNode_st **tips; /* last captured nodes */
@@ -211,19 +212,19 @@ struct CUevent_st {
     unsigned flags;
     pthread_mutex_t lock;
     struct mark *mark;
-    struct capture *capture; /* recorded in a stream that is being captured */
+    struct capture *capture; /* the capture that the event was recorded in */
     struct CUgraphNode_st **tips;
     int n_tips;
 };
 
 CUstream sim_new_stream(CUcontext context, unsigned flags, int priority);
-/* Finishes what is queued, then ends. The handle is dead. */
+/* Finishes the queued work and frees the stream. The handle is invalid afterwards. */
 void sim_end_stream(CUstream stream);
-/* What a handle means in the current context; NULL when there is no context. */
+/* Resolves a handle in the current context. NULL: there is no context. */
 CUstream sim_stream(CUstream handle, bool per_thread);
-/* An item for this stream, cleared; waits while the queue is full. */
+/* A cleared item for this stream. Waits while the queue is full. */
 struct item *sim_item(CUstream stream, enum item_kind kind);
-/* Queues it, after what the default stream's rules ask for. */
+/* Queues the item behind the waits that the legacy default stream's rules require. */
 void sim_queue(CUstream stream, struct item *item);
 /* Waits until everything queued so far is done. */
 void sim_wait_stream(CUstream stream);
@@ -237,15 +238,15 @@ void sim_report_wait(int type, CUcontext context, CUstream stream, CUevent event
                      uint64_t event_sync, uint64_t start_ns);
 struct mark *sim_new_mark(CUstream stream);
 void sim_drop_mark(struct mark *mark);
-/* The last thing a stream's thread does. */
+/* Called last by a stream's thread. */
 void sim_end_worker(CUstream stream);
-/* Queues a mark and returns a reference to it. */
+/* Queues the mark and returns a reference to it. */
 struct mark *sim_queue_mark(CUstream stream, struct mark *mark);
 void sim_queue_wait(CUstream stream, struct mark *mark);
 
 /* ---- worker.c ---- */
 
-/* The stream's thread. */
+/* The function of a stream's thread. */
 void *sim_worker(void *stream);
 
 /* ---- work.c ---- */
@@ -255,11 +256,11 @@ struct CUfunc_st {
     char *name;
     struct CUmod_st *module;
     struct CUfunc_st *next;
-    bool any_args; /* sizes of arguments unknown */
+    bool any_args; /* the sizes of the arguments are unknown */
 };
 
 struct CUmod_st {
-    const struct sim_image *image; /* NULL: any other image */
+    const struct sim_image *image; /* NULL: not an image of image.h */
     pthread_mutex_t lock;
     struct CUfunc_st *functions;
 };
@@ -274,10 +275,10 @@ struct copy {
     void *to;
     const void *from;
     size_t width, height, depth, to_pitch, from_pitch, to_slice, from_slice;
-    int kind;               /* CUpti_ActivityMemcpyKind; 0: told from the pointers */
-    int to_kind, from_kind; /* CUpti_ActivityMemoryKind; 0: told from the pointers */
+    int kind;               /* CUpti_ActivityMemcpyKind; 0: derived from the pointers */
+    int to_kind, from_kind; /* CUpti_ActivityMemoryKind; 0: derived from the pointers */
     bool peer;
-    CUcontext to_context, from_context; /* peer */
+    CUcontext to_context, from_context; /* of a peer copy */
 };
 
 struct fill {
@@ -286,13 +287,13 @@ struct fill {
     unsigned value, element;
 };
 
-/* Each makes work and queues it, or makes a node when the stream is being captured. NULL stream: no
- * context. */
+/* Each queues one piece of work, or adds a node if the stream is being captured. A NULL stream
+ * means that there is no context. */
 CUresult sim_launch(CUstream stream, const struct launch *launch);
 CUresult sim_copy(CUstream stream, const struct copy *copy, bool async);
 CUresult sim_fill(CUstream stream, const struct fill *fill, bool async);
 CUresult sim_host(CUstream stream, CUhostFn function, void *user);
-/* The same as templates, for graphs. */
+/* Fill in an op for a node of a graph, without queueing it. */
 CUresult sim_make_launch(struct op *op, const struct launch *launch);
 void sim_make_copy(struct op *op, const struct copy *copy);
 void sim_make_fill(struct op *op, const struct fill *fill);
@@ -312,7 +313,7 @@ struct allocation {
     size_t bytes;
     int kind; /* CUpti_ActivityMemoryKind */
     int device;
-    bool foreign; /* memory of the program, registered */
+    bool foreign; /* memory of the program, registered with CUDA */
     bool async;
     uint32_t context, stream;
     unsigned flags;
@@ -326,17 +327,16 @@ CUresult sim_free(void *pointer, const char *name);
 CUresult sim_free_async(void *pointer, CUstream stream, const char *name);
 CUresult sim_register(void *pointer, size_t bytes, unsigned flags);
 CUresult sim_unregister(void *pointer);
-/* Copies the entry that the pointer lies in. */
+/* Copies the allocation that contains the pointer to *found. False: there is none. */
 bool sim_find(const void *pointer, struct allocation *found);
-/* CUpti_ActivityMemoryKind of what the pointer points to; *device gets its device, -1 for the
- * host's. */
+/* The CUpti_ActivityMemoryKind of the memory. *device receives its device, -1 for the host's. */
 int sim_memory_kind(const void *pointer, int *device);
 uint64_t sim_memory_used(int device);
 CUmemoryPool sim_default_pool(int device);
 CUmemoryPool sim_device_pool(int device);
 void sim_set_device_pool(int device, CUmemoryPool pool);
 CUmemoryPool sim_new_pool(int device, bool is_default);
-/* Frees what a context allocated. */
+/* Frees all that the context allocated. */
 void sim_free_context(uint32_t context);
 
 struct CUarray_st {
@@ -356,7 +356,7 @@ struct CUgraphNode_st {
     struct CUgraph_st *graph;
     struct CUgraphNode_st **before;
     int n_before;
-    int index; /* in the graph's list; keeps dependencies in an executable graph */
+    int index; /* position in the graph's list */
     struct op op;
 };
 
@@ -368,7 +368,7 @@ struct CUgraph_st {
 };
 
 struct CUgraphExec_st {
-    struct CUgraph_st *graph; /* clone, nodes in an order that keeps dependencies */
+    struct CUgraph_st *graph; /* a copy whose nodes stand behind those they depend on */
     uint32_t id;
     uint32_t device;
     atomic_int references;
@@ -378,7 +378,7 @@ struct CUgraphExec_st {
 struct graph_run {
     struct CUgraphExec_st *exec;
     int n;
-    struct op *ops; /* of each node, in order */
+    struct op *ops; /* one for each node, in order */
     uint64_t *ends;
     struct sim_work whole;
 };
@@ -393,7 +393,7 @@ struct capture {
     atomic_int references;
 };
 
-/* Node or NULL; reports it. */
+/* Adds a node and reports it to the tap. NULL: failed. */
 CUgraphNode sim_add_node(CUgraph graph, enum node_kind kind, const struct op *op,
                          const CUgraphNode *before, size_t n);
 CUgraph sim_new_graph(bool internal);
@@ -402,18 +402,18 @@ CUresult sim_instantiate(CUgraphExec *exec, CUgraph graph);
 CUresult sim_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info);
 CUresult sim_launch_graph(CUgraphExec exec, CUstream stream);
 void sim_drop_exec(CUgraphExec exec);
-/* Frees the run after its last node. */
+/* Called after the run's last node. */
 void sim_free_run(struct graph_run *run);
 
-/* True when the stream captures: the op has become a node, or the capture is broken (*result). */
+/* True when the stream is being captured: the op became a node, or the capture broke (*result). */
 bool sim_captured(CUstream stream, enum node_kind kind, const struct op *op, CUresult *result);
 bool sim_captured_graph(CUstream stream, CUgraphExec exec, CUresult *result);
 bool sim_capture_record(CUstream stream, CUevent event);
 bool sim_capture_wait(CUstream stream, CUevent event, CUresult *result);
 CUresult sim_capture_begin(CUstream stream, CUstreamCaptureMode mode);
 CUresult sim_capture_end(CUstream stream, CUgraph *graph);
-/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED when a call that could break a capture is made; the capture
- * is broken then. stream NULL: a call about everything, like cuMemAlloc. */
+/* Returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and breaks the capture if the call is forbidden
+ * during a capture. stream NULL: the call concerns no single stream, like cuMemAlloc(). */
 CUresult sim_capture_forbids(CUstream stream);
 CUstreamCaptureMode sim_capture_exchange(CUstreamCaptureMode mode);
 void sim_event_forget(CUevent event);

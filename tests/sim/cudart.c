@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated CUDA runtime: finding the driver, registered kernels, errors, devices. See
- * tests/sim/cudart.h. */
+/* The simulated CUDA runtime: finding the driver, registered kernels, errors, devices. */
 #include "tests/sim/cudart.h"
 
 #include <dlfcn.h>
@@ -104,7 +103,7 @@ struct kernel {
 };
 
 enum { TABLE = 1 << 13 };
-static struct kernel *_Atomic table[TABLE]; /* open addressing, only added to */
+static struct kernel *_Atomic table[TABLE]; /* open addressing; entries are never removed */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t hash(const void *pointer)
@@ -118,7 +117,7 @@ static struct kernel *find(const void *host)
         struct kernel *kernel = atomic_load_explicit(&table[i], memory_order_acquire);
         if (!kernel)
             return NULL;
-        /* A cudaKernel_t is the entry itself. */
+        /* A cudaKernel_t points to the table's entry. */
         if (kernel->host == host)
             return kernel;
     }
@@ -137,7 +136,7 @@ static void insert(struct kernel *kernel, const void *key)
 void **__cudaRegisterFatBinary(void *fat);
 void **__cudaRegisterFatBinary(void *fat)
 {
-    /* nvcc hands in a wrapper around the image. */
+    /* nvcc passes a wrapper around the image. */
     struct wrapper {
         int magic, version;
         const void *data;
@@ -156,7 +155,7 @@ void __cudaRegisterFatBinaryEnd(void **binary)
     (void)binary;
 }
 
-/* Kernels stay known: nothing is launched through a library that is unloaded. */
+/* Kernels of an unloaded library stay in the table: nothing launches them. */
 void __cudaUnregisterFatBinary(void **binary);
 void __cudaUnregisterFatBinary(void **binary)
 {
@@ -236,7 +235,7 @@ CUfunction rt_function(const void *host)
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host);
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host)
 {
-    /* The host pointer serves as the handle: it is found in the table of this runtime only. */
+    /* The host pointer serves as the handle. Only this runtime's table contains it. */
     *kernel = (cudaKernel_t)host;
     return find(host) ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
@@ -471,7 +470,7 @@ cudaError_t cudaThreadSynchronize(void)
 }
 #endif
 
-/* ---- the long tail: calls that only succeed ---- */
+/* ---- calls that do nothing but succeed ---- */
 
 #define TAIL(name, version, parameters)                                                            \
     cudaError_t name parameters                                                                    \

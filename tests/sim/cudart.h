@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the simulated CUDA runtime: how its functions open and close, and the driver functions
- * they call, which come from libcuda.so.1 by dlopen as the real runtime's do. Compiled with
- * SIM_CUDART=12, 13 and, hidden, for the static one. What is not modelled is listed at the top of
- * core.c. */
+/* Inside the simulated CUDA runtime: how its functions open and close a call, and the driver
+ * functions they call. Those come from libcuda.so.1 by dlopen(), as in the real runtime.
+ * Compiled with SIM_CUDART=12, 13 and, hidden, for the static runtime. The top of core.c lists
+ * what is not modelled. */
 #ifndef TESTS_SIM_CUDART_H
 #define TESTS_SIM_CUDART_H
 
@@ -28,17 +28,17 @@ extern __attribute__((visibility("hidden"))) struct rt_driver drv;
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* Opens a call of the runtime; with a context, makes the thread's device current, and starts CUDA
- * when it is the first. What the function must return at once, or 0. */
+/* Opens a call of the runtime. With a context, it makes the thread's device current and
+ * initialises CUDA if needed. Returns 0, or the error that the function must return at once. */
 HIDDEN cudaError_t rt_begin(struct sim_call *call, uint32_t cbid, const char *name, bool context);
-/* Closes it; a failure becomes the thread's last error. Takes results of the driver too: the
- * numbers are the same. */
+/* Closes the call and stores a failure as the thread's last error. Accepts results of the
+ * driver, whose numbers are the same. */
 HIDDEN cudaError_t rt_end(struct sim_call *call, int result);
 HIDDEN int rt_device(void);
 HIDDEN void rt_set_device(int device);
 HIDDEN CUcontext rt_context_of(int device);
-/* The driver's function behind a registered kernel or a cudaKernel_t, NULL when this runtime knows
- * none. */
+/* The driver's function behind a registered kernel or a cudaKernel_t. NULL: unknown to this
+ * runtime. */
 HIDDEN CUfunction rt_function(const void *function);
 
 #define RT_OPEN(name, cbid, context)                                                               \

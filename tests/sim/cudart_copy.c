@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated CUDA runtime: copies and fills. See tests/sim/cudart.h. */
+/* The simulated CUDA runtime: copies and fills. */
 #include "tests/sim/cudart.h"
 
 #include <string.h>
@@ -217,8 +217,8 @@ cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y,
 }
 TWIN(cudaMemcpy2DArrayToArray, _ptds);
 
-/* The flat array copies, left out of the newest headers but still exported: rows counted in bytes,
- * one after another. */
+/* The flat array copies are no longer in the newest headers but still exported. They count
+ * bytes, one row after another. */
 cudaError_t cudaMemcpyToArray(cudaArray_t to, size_t x, size_t y, const void *from, size_t n,
                               enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyToArray(cudaArray_t to, size_t x, size_t y, const void *from, size_t n,
@@ -459,8 +459,8 @@ cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, s
 }
 TWIN(cudaMemset2DAsync, _ptsz);
 
-/* Slices of the full height follow each other without a gap and are one fill; others are filled one
- * by one. */
+/* Slices of the full height are contiguous and become one fill. Otherwise each slice is one
+ * fill. */
 static CUresult fill_3d(struct cudaPitchedPtr to, int value, struct cudaExtent extent,
                         cudaStream_t stream)
 {

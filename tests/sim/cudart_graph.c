@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated CUDA runtime: stream capture and graphs. See tests/sim/cudart.h. */
+/* The simulated CUDA runtime: stream capture and graphs. */
 #include "tests/sim/cudart.h"
 
 #include <string.h>
@@ -41,8 +41,8 @@ static CUresult capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *
     return result;
 }
 
-/* The name had three prototypes: that of 12 has two results less, and PyTorch's builds call its
- * _v2. */
+/* The name has had three prototypes. CUDA 12's has two results less, and PyTorch's builds call
+ * its _v2. */
 #if SIM_CUDART == 12
 cudaError_t capture_info_2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                            unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **tips,
@@ -72,7 +72,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
     RT_END(drv.cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode));
 }
 
-/* ---- graphs by hand ---- */
+/* ---- graphs built node by node ---- */
 
 cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated CUDA runtime: launches, occupancy, streams, events. See tests/sim/cudart.h. */
+/* The simulated CUDA runtime: launches, occupancy, streams, events. */
 #include "tests/sim/cudart.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
     CUfunction f = rt_function(function);
     if (!f)
         RT_END(cudaErrorInvalidDeviceFunction);
-    /* The attributes of both APIs have one layout. */
+    /* Launch attributes have the same layout in the runtime and the driver API. */
     CUlaunchConfig same = {
         .gridDimX = config->gridDim.x,
         .gridDimY = config->gridDim.y,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated CUDA runtime: memory of all kinds, pools, arrays, pointer attributes. See
- * tests/sim/cudart.h. */
+/* The simulated CUDA runtime: memory of all kinds, pools, arrays, pointer attributes. */
 #include "tests/sim/cudart.h"
 
 #include <stdlib.h>
@@ -157,7 +156,7 @@ cudaError_t cudaFreeArray(cudaArray_t array)
     RT_END(drv.cuArrayDestroy((CUarray)array));
 }
 
-/* Only the largest level. */
+/* Returns the largest level. */
 cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array,
                                      const struct cudaChannelFormatDesc *d,
                                      struct cudaExtent extent, unsigned levels, unsigned flags)

@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated CUPTI: loading, versions, errors, figures, queries of ids.
+/* The simulated CUPTI: loading, versions, errors, counters, queries of ids.
  *
- * One source, three libraries: libcupti.so.13, .12 and .11.8, with the version nodes and exports of
- * the real ones (cupti_13.map …). It follows what the headers document and what was seen or read of
- * the real library; fault version=N makes it any version, with that version's record layouts.
+ * One source makes three libraries: libcupti.so.13, .12 and .11.8, with the version nodes and
+ * exports of the real ones (cupti_13.map …). Its behaviour follows the headers and what was
+ * observed of the real library. The fault version=N selects a version and its record layouts.
  *
  * Not modelled:
- *   - several subscribers and everything that ends in _v2 but cuptiSubscribe_v2; user-defined
- *     records (13.2)
- *   - records of 13.1 and newer: a version above 13.0U1 shows the structs of 13.0U1 and 32 bytes
- *     more
- *   - kinds NAME, MARKER, MARKER_DATA, MODULE, FUNCTION, ENVIRONMENT, UNIFIED_MEMORY_COUNTER,
- *     NVLINK, PCIE, OPENACC, OPENMP, JIT, INTERNAL_LAUNCH_API, PC sampling and source level kinds,
- *     MEM_DECOMPRESS: enabled without error, never a record
- *   - NVTX callbacks, hardware trace (HES), device graphs, launch attributes, confidential
- *     computing, MPS, MIG, green contexts
- *   - event, metric, profiler, range profiler, PM sampling, checkpoint APIs: not exported
- *   - CONCURRENT_KERNEL and KERNEL cost nothing more (KERNEL does not serialise: figure kind_kernel
- *     tells that it was on)
- *   - device buffers: attributes are kept and given back, they never run full
- *   - CUpti_CallbackData: functionParams is what the core gives, mostly NULL; context is NULL;
- *     symbolName is known at the exit only
- *   - CUpti_ResourceData: context and stream handles are NULL; CUpti_GraphData: graphExec is NULL
- *   - EnableAndDump of CONTEXT and STREAM: only what was made since this library found the driver
- *   - priority and flags of STREAM records
- *   - MEMORY_POOL: one CREATED record at the first use of a pool, none when it ends
- *   - CUDA_EVENT records are made on the stream's thread, which may then ask for a buffer
- *   - driver calls inside a runtime call have records here, with its correlation; CUPTI 13.0 on an
- *     H200 told of none
- *   - that CUPTI had a record of SYNCHRONIZATION for each cudaStreamWaitEvent() during a capture,
- *     too, and more of MEMORY_POOL; else kinds and numbers of records were the same in the six
- *     programs of which raw buffers were brought back (tests/fixtures/…-cupti-130001-…)
- *   - unfinished API calls hold no buffer back: their record is made at the exit
- *   - several copies of CUPTI in one process: the one that subscribed last gets all events, and
- *     knows only the contexts that were made since */
+ * - several subscribers; all functions that end in _v2 but cuptiSubscribe_v2; user-defined
+ *   records (13.2)
+ * - records of 13.1 and newer: a version above 13.0U1 has the structs of 13.0U1 and 32 more
+ *   bytes
+ * - kinds NAME, MARKER, MARKER_DATA, MODULE, FUNCTION, ENVIRONMENT, UNIFIED_MEMORY_COUNTER,
+ *   NVLINK, PCIE, OPENACC, OPENMP, JIT, INTERNAL_LAUNCH_API, PC sampling and source level kinds,
+ *   MEM_DECOMPRESS: enabling succeeds, records never come
+ * - NVTX callbacks, hardware trace (HES), device graphs, launch attributes, confidential
+ *   computing, MPS, MIG, green contexts
+ * - event, metric, profiler, range profiler, PM sampling, checkpoint APIs: not exported
+ * - cost of CONCURRENT_KERNEL and KERNEL: KERNEL does not serialise (the counter kind_kernel
+ *   tells that it was on)
+ * - device buffers: attributes can be set and read, the buffers never run full
+ * - CUpti_CallbackData: functionParams is mostly NULL; context is NULL; symbolName is set at the
+ *   exit only
+ * - CUpti_ResourceData: context and stream handles are NULL; CUpti_GraphData: graphExec is NULL
+ * - EnableAndDump of CONTEXT and STREAM: only objects made since this library found the driver
+ * - priority and flags of STREAM records
+ * - MEMORY_POOL: one CREATED record at the first use of a pool, none at its end
+ *
+ * Different from the real CUPTI:
+ * - the stream's thread makes CUDA_EVENT records and may ask for a buffer
+ * - driver calls inside a runtime call have records with its correlation; CUPTI 13.0 on an H200
+ *   reported none
+ * - the real one had a SYNCHRONIZATION record for each cudaStreamWaitEvent() during a capture,
+ *   too, and more MEMORY_POOL records; kinds and numbers of other records were the same in the
+ *   six programs of tests/fixtures/…-cupti-130001-…
+ * - an unfinished API call does not hold back a buffer: its record is made at the exit
+ * - with several copies of CUPTI, the last subscriber gets all events and knows only contexts
+ *   made since */
 #include "tests/sim/cupti_sim.h"
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -48,7 +50,7 @@
 #define SIM_CUPTI_SONAME "libcupti.so.13"
 #endif
 
-#define NEVER (-1) /* the error of a call that does not return */
+#define NEVER (-1) /* the error number of a call that never returns */
 
 struct counters sim_counters;
 const struct sim_core *_Atomic sim_the_core;
@@ -92,7 +94,7 @@ const struct sim_core *sim_driver(void)
     const struct sim_core *core = atomic_load_explicit(&sim_the_core, memory_order_acquire);
     if (core)
         return core;
-    /* As the real one: whoever has no libcuda.so.1 has no driver. Never closed. */
+    /* Without libcuda.so.1 there is no driver, as in the real library. Never closed. */
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     const struct sim_core *(*get)(void) = NULL;
     if (library)
@@ -134,7 +136,7 @@ static void find_version(void)
     atomic_store(&sim_settings.all_syncs, true);
 }
 
-/* Fixed at the first question: no library changes its version. */
+/* Fixed at the first query: a library does not change its version. */
 uint32_t sim_version(void)
 {
     pthread_once(&version_once, find_version);
@@ -150,9 +152,9 @@ CUptiResult sim_result(CUptiResult result)
     return result;
 }
 
-/* The real one is C++: as the loader opens it, it registers some 120 destructors of its own objects
- * with __cxa_atexit(), all versions from 11.8.87 to 13.5.25 (seen by interposing that function).
- * They run before the atexit() handlers that are older than the library. */
+/* When the loader opens the real library, its C++ code registers some 120 destructors with
+ * __cxa_atexit(). All versions from 11.8.87 to 13.5.25 do (seen by interposing that function).
+ * They run before atexit() handlers that are older than the library. */
 static _Atomic bool torn_down;
 
 static void tear_down(void)
@@ -188,7 +190,7 @@ CUptiResult sim_refusal(const char *fault, bool without_driver)
 
 void sim_misuse(const char *format, ...)
 {
-    if (COUNT(misuse) >= 10) /* said often enough */
+    if (COUNT(misuse) >= 10) /* ten messages are enough */
         return;
     va_list arguments;
     va_start(arguments, format);
@@ -198,7 +200,7 @@ void sim_misuse(const char *format, ...)
     va_end(arguments);
 }
 
-/* For what hangs, deadlocks or corrupts memory in the real one. */
+/* Ends the process where the real CUPTI hangs, deadlocks or corrupts memory. */
 _Noreturn void sim_die(const char *format, ...)
 {
     va_list arguments;
@@ -263,7 +265,7 @@ static CUptiResult name_of(CUptiResult result, const char **text)
         RESULTS(X)
 #undef X
     default:
-        *text = "<unknown>"; /* and an error, as seen of 11.8 and 12.4 */
+        *text = "<unknown>"; /* with an error, as 11.8 and 12.4 do */
         return INVALID;
     }
 }
@@ -369,13 +371,13 @@ EXPORTED CUptiResult CUPTIAPI cuptiGetGraphExecId(CUgraphExec graph, uint32_t *i
     CALL(cuptiGetGraphExecId);
     if (!graph || !id)
         return sim_result(INVALID);
-    /* the core's executable graph begins with a pointer to its copy of the graph, and both have one
-     * id */
+    /* The core's executable graph begins with a pointer to its copy of the graph. Both have the
+     * same id. */
     *id = sim_the_core->id_of_graph(*(void **)graph);
     return CUPTI_SUCCESS;
 }
 
-/* ---- figures for tests ---- */
+/* ---- counters for tests ---- */
 
 static const struct {
     uint32_t kind;
@@ -422,7 +424,7 @@ EXPORTED uint64_t sim_cupti_count(const char *name)
     return 0;
 }
 
-/* SIM_REPORT=PATH, as in core.c. */
+/* Writes the counters to the file that SIM_REPORT names, as core.c does. */
 __attribute__((destructor)) static void report(void)
 {
     const char *path = getenv("SIM_REPORT");
@@ -435,7 +437,7 @@ __attribute__((destructor)) static void report(void)
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         fprintf(f, line, pid, "cupti", figures[i].name,
                 (unsigned long long)atomic_load(figures[i].value));
-    /* in the end: 1 as by default, whoever turned them off */
+    /* the setting at the end, 1 by default */
     fprintf(f, line, pid, "cupti", "all_syncs", (unsigned long long)sim_settings.all_syncs);
     for (size_t i = 0; i < sizeof kind_names / sizeof kind_names[0]; i++) {
         char name[64];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The activity API: kinds and their filters, attributes, thread ids, external correlation, the
- * timestamp callback, the end. */
+/* The activity API: kinds and their filters, attributes, thread ids, external correlation,
+ * timestamp callback, finalize. */
 #include "tests/sim/cupti_sim.h"
 #include <string.h>
 
@@ -14,7 +14,8 @@ bool sim_kind_on(uint32_t kind, uint32_t context)
     return bits && context < 64 && (bits >> context & 1);
 }
 
-/* Whether the tap has anything to do; so that a CUPTI with all off costs nearly nothing. */
+/* Computes whether the tap has anything to do. With everything off, the simulated CUPTI costs
+ * nearly nothing. */
 void sim_rearm(void)
 {
     bool armed = sim_any_subscriber();
@@ -42,7 +43,7 @@ static void set_kind(uint32_t kind, bool on)
         set_calls(SIM_RUNTIME, on);
     if (kind == CUPTI_ACTIVITY_KIND_DRIVER)
         set_calls(SIM_DRIVER, on);
-    /* coupled until 12.9 */
+    /* Until 12.9, SYNCHRONIZATION and CUDA_EVENT were switched together. */
     if (sim_version() < 27 && kind == CUPTI_ACTIVITY_KIND_SYNCHRONIZATION)
         atomic_store(&sim_settings.kind[CUPTI_ACTIVITY_KIND_CUDA_EVENT], on);
     if (sim_version() < 27 && kind == CUPTI_ACTIVITY_KIND_CUDA_EVENT)
@@ -362,7 +363,7 @@ cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64
     return CUPTI_SUCCESS;
 }
 
-/* ---- the end ---- */
+/* ---- finalize ---- */
 
 EXPORTED CUptiResult CUPTIAPI cuptiFinalize(void)
 {

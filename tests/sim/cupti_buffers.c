@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's buffers.
  *
- *     application thread: room? -> slot in the lane's open buffer
- *                         none  -> bufferRequested, inside the API call
+ *     application thread: takes a slot in the lane's open buffer;
+ *                         without room, calls bufferRequested inside the API call
  *     stream's thread:    fills the slot when the work is done
  *     worker thread:      delivers buffers that are full and complete
- *     FlushAll's thread:  delivers what else is complete (forced: everything)
+ *     FlushAll's thread:  delivers other complete buffers (forced: all buffers)
  *
- * A slot is taken at the launch, so that one unfinished record holds back its whole buffer, as with
- * the real one. */
+ * A slot is taken at the launch. So one unfinished record holds back its whole buffer, as in the
+ * real CUPTI. */
 #include "tests/sim/cupti_sim.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* One unfinished record. */
+/* An unfinished record. */
 struct slot {
-    struct slot *next, *previous; /* of the buffer's unfinished ones */
+    struct slot *next, *previous; /* in the buffer's list */
     struct lane *lane;
-    struct buffer *buffer; /* NULL once the buffer was delivered without it */
+    struct buffer *buffer; /* NULL once the buffer was delivered without the record */
     size_t offset;
-    uint8_t *copy; /* of a record that goes into a later buffer instead */
+    uint8_t *copy; /* the record's bytes, for a later buffer */
     uint64_t reserved;
 };
 
@@ -31,9 +31,9 @@ struct buffer {
     uint8_t *memory;
     size_t size, used, records, most; /* most: 0 for no limit */
     struct slot *unfinished;
-    uint64_t due; /* CLOCK_MONOTONIC, not to be delivered before */
+    uint64_t due; /* CLOCK_MONOTONIC; the buffer is not delivered earlier */
     bool is_closed;
-    bool has_device; /* a DEVICE record */
+    bool has_device; /* contains a DEVICE record */
 };
 
 static _Atomic(CUpti_BuffersCallbackRequestFunc) client_request;
@@ -46,8 +46,8 @@ static struct lane whole_process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t queue_changed = PTHREAD_COND_INITIALIZER;
 static struct buffer *queue_head, **queue_tail = &queue_head;
-static unsigned in_flight; /* deliveries the worker is in the middle of */
-/* The process that has the worker; stored with the queue's lock, any thread reads. */
+static unsigned in_flight; /* deliveries in progress on the worker */
+/* The process that has the worker. Written under the queue's lock, read by any thread. */
 static _Atomic pid_t worker_pid;
 static uint64_t flush_period_ns;
 
@@ -102,7 +102,7 @@ static struct timespec at_time(uint64_t monotonic_ns)
                              (long)(monotonic_ns % 1000000000u)};
 }
 
-/* Takes the first buffer that is due; with the queue's lock. */
+/* Takes the first buffer that is due. The caller holds the queue's lock. */
 static struct buffer *take_due(uint64_t now)
 {
     for (struct buffer **at = &queue_head; *at; at = &(*at)->next) {
@@ -152,7 +152,8 @@ static void *worker(void *unused)
     return NULL;
 }
 
-/* With the queue's lock. The real worker, too, is there only while buffers are. */
+/* Starts the worker. The caller holds the queue's lock. The real worker, too, exists only while
+ * buffers do. */
 static void start_worker(void)
 {
     if (worker_pid == getpid())
@@ -169,8 +170,7 @@ static void start_worker(void)
     worker_pid = getpid();
 }
 
-/* Faults late_ms and late_device_ms: how much later than it could the buffer is delivered; 0: at
- * once. */
+/* Faults late_ms and late_device_ms: the delay of the buffer's delivery in ns, 0 for none. */
 static long late_ms(const struct buffer *b)
 {
     long late = 0;
@@ -235,7 +235,7 @@ void sim_leave_thread(struct thread *self)
     pthread_mutex_unlock(&lanes_lock);
 }
 
-/* Why the client's buffer cannot be used, or NULL. */
+/* The reason why the client's buffer cannot be used, or NULL. */
 static const char *unusable(const uint8_t *memory, size_t size)
 {
     if ((uintptr_t)memory % 8)
@@ -283,7 +283,7 @@ static bool has_room(const struct buffer *b, size_t size)
     return b->used + size <= b->size && (!b->most || b->records < b->most);
 }
 
-/* The open buffer takes no more. With the lane's lock. */
+/* Closes the open buffer. The caller holds the lane's lock. */
 static void close_open(struct lane *l)
 {
     struct buffer *b = l->open;
@@ -316,13 +316,13 @@ static void check_zeroed(const struct buffer *b, size_t size)
     }
 }
 
-/* Room for one record in the lane's open buffer. With the lane's lock, which is given up while the
- * client is asked. */
+/* Makes room for one record in the lane's open buffer. The caller holds the lane's lock, which
+ * is released during the client's callback. */
 static struct buffer *make_room(struct lane *l, size_t size)
 {
     while (!l->open || !has_room(l->open, size)) {
         if (l->open) {
-            if (!l->open->used) /* a fresh one, and yet too small */
+            if (!l->open->used) /* an empty buffer that is too small */
                 return NULL;
             close_open(l);
         }
@@ -339,7 +339,7 @@ static struct buffer *make_room(struct lane *l, size_t size)
         if (!l->open)
             l->open = b;
         else if (!l->spare)
-            l->spare = b; /* two threads asked at once */
+            l->spare = b; /* two threads requested at the same time */
         else
             enqueue(b);
     }
@@ -452,7 +452,7 @@ void sim_finish(struct slot *slot, uint64_t start, uint64_t end)
         put_times(slot->copy, start, end);
         memcpy(&kind, slot->copy, sizeof kind);
         append(l, slot->copy, kind, sim_record_size(kind));
-        /* it was counted when it was first written */
+        /* The record was counted when it was first written. */
         atomic_fetch_sub(&sim_counters.records, 1);
         atomic_fetch_sub(&sim_counters.kind[kind], 1);
         free(slot->copy);
@@ -464,7 +464,7 @@ void sim_finish(struct slot *slot, uint64_t start, uint64_t end)
 
 /* ---- flushes ---- */
 
-/* A forced flush: the records leave as they are and never come again. */
+/* For a forced flush: unfinished records are delivered as they are and never again. */
 static void give_up_unfinished(struct buffer *b)
 {
     bool with_start = sim_fault_on("forced_unfinished", true);
@@ -474,14 +474,15 @@ static void give_up_unfinished(struct buffer *b)
         if (with_start) {
             put_times(record, sim_on_clock(slot->reserved), 0);
         } else {
-            memset(record, 0, sizeof(uint32_t)); /* no kind: never filled */
+            memset(record, 0, sizeof(uint32_t)); /* kind 0: a slot that was never filled */
         }
         unlink_slot(slot);
         COUNT(unfinished);
     }
 }
 
-/* A plain flush with withhold=0: the finished records leave, the others move to a later buffer. */
+/* For a plain flush with withhold=0: finished records stay in the buffer, the others move to a
+ * later one. */
 static void keep_unfinished(struct buffer *b)
 {
     size_t to = 0;
@@ -493,7 +494,8 @@ static void keep_unfinished(struct buffer *b)
         while (slot && slot->offset != at)
             slot = slot->next;
         if (slot) {
-            slot->copy = calloc(1, 1024); /* as long as any newest struct: a copy is made from it */
+            /* room for the newest struct, which a version's record is cut from */
+            slot->copy = calloc(1, 1024);
             if (!slot->copy)
                 sim_die("no memory");
             memcpy(slot->copy, b->memory + at, size);
@@ -504,7 +506,7 @@ static void keep_unfinished(struct buffer *b)
         }
     }
     b->used = to;
-    if (!to) /* what was counted there comes again */
+    if (!to) /* the moved records are counted again */
         b->records = 0;
 }
 
@@ -519,7 +521,7 @@ static void add(struct list *list, struct buffer *b)
     list->tail = &b->next;
 }
 
-/* Whether a flush takes this buffer; unfinished records are dealt with. */
+/* Whether the flush delivers this buffer. Settles its unfinished records. */
 static bool takes(struct buffer *b, bool forced, bool withhold)
 {
     if (forced) {
@@ -568,7 +570,7 @@ void sim_deliver_all(bool forced)
     struct list list = {NULL, &list.head};
     collect(&whole_process, forced, withhold, &list);
     pthread_mutex_lock(&lanes_lock);
-    struct lane *first = lanes; /* lanes are never taken away */
+    struct lane *first = lanes; /* lanes are never removed */
     if (sim_fault("flush_holds_ms", &held))
         sim_sleep_ms(held);
     pthread_mutex_unlock(&lanes_lock);
@@ -591,7 +593,7 @@ void sim_deliver_all(bool forced)
         else
             deliver(b);
     }
-    /* Blocking: what the worker has begun to deliver is delivered when the flush returns. */
+    /* Returns after the deliveries that the worker has begun. */
     pthread_mutex_lock(&queue_lock);
     if (in_flight && worker_pid != getpid())
         sim_die("a flush in a forked child: the real CUPTI waits for its lost worker for ever");
@@ -675,7 +677,7 @@ EXPORTED CUptiResult CUPTIAPI cuptiActivityRegisterCallbacks(
     if (!requested || !completed)
         return sim_result(INVALID);
     COUNT(register_callbacks);
-    /* The last caller wins: buffers of the client before arrive at the new one. */
+    /* The last caller wins: buffers of an earlier client are delivered to the new one. */
     atomic_store(&client_request, requested);
     atomic_store(&client_complete, completed);
     return CUPTI_SUCCESS;

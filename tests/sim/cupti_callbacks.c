@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one subscriber and its callbacks: API calls, resources, synchronisation; state is accepted
- * and never reported. */
+/* The one subscriber and its callbacks for API calls, resources and synchronisation. The state
+ * domain can be enabled but reports nothing. */
 #include "tests/sim/cupti_sim.h"
 #include <stdio.h>
 #include <string.h>
@@ -146,7 +146,7 @@ EXPORTED CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle *handle,
 {
     CALL(cuptiSubscribe_v2);
     SINCE(130000);
-    /* 32 bytes to 13.1, 40 from 13.2 on: another size is refused */
+    /* The size is 32 bytes up to 13.1 and 40 from 13.2 on. Any other size is refused. */
     size_t size = CUpti_SubscriberParams_STRUCT_SIZE + (sim_version() >= 130200 ? 8 : 0);
     if (!params || params->structSize != size)
         return sim_result(INVALID);
@@ -173,7 +173,7 @@ void sim_drop_subscriber(void)
     sim_rearm();
 }
 
-/* The kinds stay as they are. */
+/* Unsubscribing leaves the activity kinds enabled. */
 EXPORTED CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle handle)
 {
     CALL(cuptiUnsubscribe);
@@ -255,7 +255,7 @@ DRIVER_CALLS(X)
 #undef X
 #endif
 
-/* Only as many as the version knows; the last ids were seen in the real libraries. */
+/* A version knows only its own ids. The last id of each was seen in the real library. */
 static uint32_t last_name(CUpti_CallbackDomain domain)
 {
     bool runtime = domain == CUPTI_CB_DOMAIN_RUNTIME_API;

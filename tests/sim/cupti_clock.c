@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Time as the client sees it: the system's clock, or the client's timestamp callback.
  *
- * The system's clock is that of system_clock.c, where it was loaded: then it is known for every
- * time of the devices.
+ * If system_clock.c is loaded, it gives the system's time for every device time.
  *
- * Device times are mapped to another clock as the real CUPTI maps GPU stamps: pairs of both clocks
- * are sampled every millisecond in which something is called or done, and a time is interpolated
- * linearly between the pairs around it. */
+ * Otherwise device times are mapped to the client's clock as the real CUPTI maps GPU stamps.
+ * Pairs of both clocks are sampled every millisecond in which something is called or done. A
+ * time is interpolated linearly between the pairs around it. */
 #include "tests/sim/cupti_sim.h"
 #include <time.h>
 
 #define SAMPLES   512
-#define FRESH_NS  1000000u /* a new pair is taken when the newest is older */
-#define SETTLE_NS 200000u  /* the first two pairs lie so far apart, so that the slope is good */
+#define FRESH_NS  1000000u /* age of the newest pair at which a new one is sampled */
+#define SETTLE_NS 200000u  /* distance of the first two pairs, large enough for a good slope */
 
 struct sample {
     uint64_t mono, tap;
@@ -22,7 +21,7 @@ static _Atomic(CUpti_TimestampCallbackFunc) client_clock;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sample samples[SAMPLES];
 static unsigned sample_n;
-static _Atomic uint64_t newest; /* device time of the last one */
+static _Atomic uint64_t newest; /* device time of the newest pair */
 static _Atomic uint64_t generation = 1;
 
 static uint64_t clock_ns(clockid_t clock)
@@ -70,7 +69,7 @@ uint64_t sim_now(void)
 uint64_t sim_on_system_clock(uint64_t device_ns)
 {
     uint64_t width = UINT64_MAX, result = 0;
-    for (int i = 0; i < 5; i++) { /* the best, as in take_sample() */
+    for (int i = 0; i < 5; i++) { /* the narrowest pair, as in take_sample() */
         uint64_t before = sim_device_now(), system = system_now(), after = sim_device_now();
         if (after - before >= width)
             continue;
@@ -85,15 +84,15 @@ bool sim_clock_is_clients(void)
     return atomic_load_explicit(&client_clock, memory_order_relaxed) != NULL;
 }
 
-/* two readings of one clock are nearer than that, of different clocks much farther */
+/* Two readings of one clock differ by less, readings of different clocks by much more. */
 #define SAME_NS 1000000000u
 
-/* device times stay on the system's clock, whatever the callback gives now; under the lock */
+/* Device times stay on the system's clock, whatever the callback returns. Guarded by the lock. */
 static bool latched;
 
-/* From 13.1 on, where a context exists, cuptiSubscribe() takes the clock of that moment for device
- * times. Where the callback gives another clock later, device times stay on the first; from 13.3
- * Update 3 on they follow (pytorch#190354). */
+/* From 13.1 on, cuptiSubscribe() fixes the clock of device times if a context exists. Device
+ * times then stay on that clock when the callback changes. From 13.3 Update 3 on they follow the
+ * callback (pytorch#190354). */
 void sim_clock_subscribed(void)
 {
     if (sim_version() < 130100 || sim_version() >= 130303 || !sim_any_context())
@@ -106,8 +105,8 @@ void sim_clock_subscribed(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Best of many, because a preempted thread gives a pair that lies far apart, and the slope of two
- * pairs that lie close together makes a small error of one a large one later. */
+/* Takes the narrowest of many pairs. A preempted thread gives a wide one, and with close pairs a
+ * small error in the slope becomes a large one later. */
 static struct sample take_sample(void)
 {
     struct sample best = {0, 0};
@@ -161,7 +160,8 @@ void sim_clock_keep_fresh(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Called with the lock. The segment stays in the thread, so that most times need no lock. */
+/* The caller holds the lock. The segment is cached in the thread, so that most times need no
+ * lock. */
 static void find_segment(struct thread *self, uint64_t mono)
 {
     if (sample_n < 2)
@@ -176,7 +176,7 @@ static void find_segment(struct thread *self, uint64_t mono)
     struct sample a = samples[(i - 1) % SAMPLES], b = samples[i % SAMPLES];
     self->clock_generation = atomic_load(&generation);
     self->clock_mono[0] = a.mono;
-    /* beyond the newest pair the last slope holds for a while */
+    /* beyond the newest pair, the last slope is used for a while */
     self->clock_mono[1] = i == sample_n - 1 ? b.mono + FRESH_NS : b.mono;
     self->clock_tap = a.tap;
     self->clock_slope = (double)(b.tap - a.tap) / (double)(b.mono - a.mono);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* X(name, id): names of the API calls that CUPTI reports, as cuptiGetCallbackName() gives them,
- * from CUDA 13.0U1. Ids stay what they are; names do not stay in the headers (13.5 took 76 out), so
- * the ids stand here, checked where the headers are 13.0's. */
+/* X(name, id): names of the API calls that CUPTI reports, as cuptiGetCallbackName() of CUDA
+ * 13.0U1 returns them. Ids are stable, but headers drop names (13.5 dropped 76). So the ids
+ * stand here, checked against the headers of 13.0. */
 #ifndef TESTS_SIM_CUPTI_NAMES_H
 #define TESTS_SIM_CUPTI_NAMES_H
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Record layouts of each version, and what walks over them.
+/* Record layouts of each version, and iteration over records.
  *
- * Every step of these structs only appends (checked below where it matters), so that the tap fills
- * the newest struct and a version shows the front of it. A version newer than the headers shows 32
- * bytes more, filled with 0xAB: a client that walks with a stride of its own, or reads a tail it
- * does not know, goes wrong at once. */
+ * These structs only grow at the end (checked below where it matters). So the tap fills the
+ * newest struct, and a version delivers its front. A version newer than the headers delivers 32
+ * more bytes of 0xAB: a client that uses a stride of its own, or reads a tail that it does not
+ * know, fails at once. */
 #include "tests/sim/cupti_sim.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define UNKNOWN_TAIL  32
-#define NEWEST_HEADER 130001u /* what the headers describe */
+#define NEWEST_HEADER 130001u /* version of the newest structs in the headers */
 
 _Static_assert(offsetof(CUpti_ActivityKernel8, name) == offsetof(CUpti_ActivityKernel10, name) &&
                    offsetof(CUpti_ActivityKernel8, clusterX) ==
@@ -23,10 +23,10 @@ _Static_assert(offsetof(CUpti_ActivityDevice4, name) == offsetof(CUpti_ActivityD
 _Static_assert(offsetof(CUpti_ActivityOverhead, start) == offsetof(CUpti_ActivityOverhead3, start),
                "overhead records only grow");
 
-/* From version `since` on, a kind has this size; rows of a kind in rising order. As the newest
- * struct of each kind in the headers of 11.8.87, 12.0.146, 12.1.105, 12.2.142, 12.3.101, 12.4.127,
- * 12.5.82, 12.6.80, 12.8.90 and 13.0.48 (12.0 and 12.1 have number 18, too; 19 stands for their
- * larger kernel here). */
+/* The size of a kind's record from version `since` on; rows of a kind in rising order. Source:
+ * the newest struct of each kind in the headers of 11.8.87, 12.0.146, 12.1.105, 12.2.142,
+ * 12.3.101, 12.4.127, 12.5.82, 12.6.80, 12.8.90 and 13.0.48. Both 12.0 and 12.1 have number 18;
+ * the larger kernel struct of 12.1 has 19 here. */
 static const struct {
     uint32_t kind, since;
     size_t size;
@@ -150,8 +150,8 @@ EXPORTED CUptiResult CUPTIAPI cuptiActivityGetNextRecord(uint8_t *buffer, size_t
     return CUPTI_SUCCESS;
 }
 
-/* Puts the records of a full buffer into random order; a fixed seed, so that a failing test fails
- * again. */
+/* Puts the records of a full buffer into random order. The seed is fixed, so that failures
+ * repeat. */
 void sim_shuffle(uint8_t *memory, size_t used)
 {
     static _Atomic uint64_t seed = 88172645463325252u;
@@ -162,7 +162,7 @@ void sim_shuffle(uint8_t *memory, size_t used)
         memcpy(&kind, memory + at, sizeof kind);
         size_t size = sim_record_size(kind);
         if (!size)
-            break; /* a slot that was never filled: the rest stays as it is */
+            break; /* a slot that was never filled ends the shuffle */
         offsets[n] = at;
         at += size;
     }
@@ -189,7 +189,8 @@ void sim_shuffle(uint8_t *memory, size_t used)
     free(copy);
 }
 
-/* Kernel names: shared, owned by CUPTI, never freed. Looked up without a lock, added under one. */
+/* Kernel names: shared, owned by CUPTI, never freed. Looked up without a lock, added under a
+ * lock. */
 #define NAMES 65536u
 static _Atomic(const char *) names[NAMES];
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -215,7 +216,7 @@ const char *sim_intern(const char *name, bool *is_new)
             if (name_n < NAMES / 2) {
                 name_n++;
                 atomic_store_explicit(&names[i], found, memory_order_release);
-            } /* else it leaks: a test with so many names does not care */
+            } /* the table is full: the name leaks, which tests can bear */
         }
         if (locked)
             pthread_mutex_unlock(&names_lock);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the simulated CUPTI share.
+/* Declarations shared by the files of the simulated CUPTI.
  *
  *     cupti.c            loading, versions, errors, counters, queries
  *     cupti_activity.c   the activity API: kinds, attributes, external ids
  *     cupti_buffers.c    the client's buffers: slots, worker, flushes
  *     cupti_records.c    record layouts of each version, GetNextRecord
- *     cupti_tap.c        what the core reports, made into records
+ *     cupti_tap.c        events of the core, made into records
  *     cupti_callbacks.c  subscribers and the callback API
- *     cupti_clock.c      time as the client sees it
- */
+ *     cupti_clock.c      time as the client sees it */
 #ifndef TESTS_SIM_CUPTI_SIM_H
 #define TESTS_SIM_CUPTI_SIM_H
 
@@ -25,17 +24,17 @@
 #include <stdint.h>
 #include "tests/sim/sim.h"
 
-#pragma GCC visibility push(hidden) /* the core has functions of these names, too */
+#pragma GCC visibility push(hidden) /* the core has functions with the same names */
 
 #define EXPORTED   __attribute__((visibility("default")))
 #define INVALID    CUPTI_ERROR_INVALID_PARAMETER
-#define KINDS      64   /* activity kinds, with room */
-#define CALLS      2048 /* call ids of a domain, with room */
+#define KINDS      64   /* upper bound of the activity kinds */
+#define CALLS      2048 /* upper bound of the call ids of a domain */
 #define EXTERNALS  16   /* kinds of external correlation */
-#define EXTERNAL_N 64   /* ids pushed of one kind */
+#define EXTERNAL_N 64   /* depth of the stack of ids of one kind */
 #define DEPTH      8    /* nested API calls of a thread */
 
-/* Which of the client's functions this thread is inside; CUDA calls made there are bugs of the
+/* The client's function that this thread is inside. A CUDA call made there is a bug of the
  * client. */
 enum inside {
     IN_NOTHING,
@@ -49,14 +48,14 @@ enum inside {
 struct slot;
 struct buffer;
 
-/* Buffers are filled per thread or for the whole process; each such place is a lane. */
+/* A lane owns the buffers of one thread, or those of the whole process. */
 struct lane {
     pthread_mutex_t lock;
     struct buffer *open, *spare;
     struct buffer *closed; /* full, but with unfinished records */
     struct slot *free_slots;
     struct lane *next;
-    bool orphan; /* its thread is gone; the next new thread takes it over */
+    bool orphan; /* its thread has ended; the next new thread takes it over */
 };
 
 struct thread {
@@ -66,12 +65,12 @@ struct thread {
     unsigned depth;
     uint64_t correlation_data[DEPTH];
     const char *symbol; /* kernel launched last */
-    bool cut_off;       /* the recording of calls went off while it was in one, whose id this is */
+    bool cut_off;       /* recording stopped during a call, whose id is cut_correlation */
     unsigned cut_correlation;
-    uint32_t context; /* that it worked in last */
+    uint32_t context; /* the context it used last */
     unsigned external_n[EXTERNALS];
     uint64_t external[EXTERNALS][EXTERNAL_N];
-    uint64_t clock_generation; /* the segment of the clock used last */
+    uint64_t clock_generation; /* the segment of the clock that it used last */
     double clock_slope;
     uint64_t clock_mono[2], clock_tap;
 };
@@ -119,10 +118,13 @@ extern struct counters sim_counters;
 const struct sim_core *sim_driver(void); /* the core, or NULL without a driver */
 extern const struct sim_core *_Atomic sim_the_core;
 bool sim_fault(const char *name, long *value);
-bool sim_fault_on(const char *name, bool otherwise); /* a switch whose default is `otherwise` */
+/* true or false by the fault, `otherwise` without it */
+bool sim_fault_on(const char *name, bool otherwise);
 uint32_t sim_version(void);
-CUptiResult sim_result(CUptiResult result);                      /* kept for cuptiGetLastError */
-CUptiResult sim_refusal(const char *fault, bool without_driver); /* why a call fails, or success */
+/* stores the result for cuptiGetLastError() */
+CUptiResult sim_result(CUptiResult result);
+/* the error that a call must return, or success */
+CUptiResult sim_refusal(const char *fault, bool without_driver);
 void sim_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void sim_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t sim_monotonic(void); /* for waits */
@@ -150,10 +152,10 @@ void sim_sleep_ms(long ms);
 /* cupti_activity.c */
 struct settings {
     _Atomic bool kind[KINDS];
-    _Atomic uint64_t kind_of_context[KINDS]; /* one bit each context */
-    _Atomic bool call[2][CALLS];             /* enum sim_domain: calls recorded */
-    _Atomic bool armed;                      /* anything at all is to be recorded or called back */
-    _Atomic bool zeroed;                     /* the client hands in zeroed buffers */
+    _Atomic uint64_t kind_of_context[KINDS]; /* a bit for each context */
+    _Atomic bool call[2][CALLS];             /* by enum sim_domain: calls that are recorded */
+    _Atomic bool armed;                      /* something is to be recorded or called back */
+    _Atomic bool zeroed;                     /* the client's buffers are zeroed */
     _Atomic bool per_thread;
     _Atomic bool system_threads;
     _Atomic bool latency;
@@ -173,19 +175,19 @@ const char *sim_intern(const char *name, bool *is_new);
 void sim_shuffle(uint8_t *memory, size_t used);
 
 /* cupti_buffers.c */
-void sim_put(void *record);             /* a finished record; its first word is its kind */
-struct slot *sim_reserve(void *record); /* one that a stream finishes later; NULL: dropped */
+void sim_put(void *record);             /* adds a finished record, which begins with its kind */
+struct slot *sim_reserve(void *record); /* a record that a stream finishes later; NULL: dropped */
 void sim_finish(struct slot *slot, uint64_t start, uint64_t end);
 void sim_deliver_all(bool forced);
 void sim_forget_client(void);
-void sim_end(void); /* the library's end waits for a flush in progress */
+void sim_end(void); /* at the library's end: waits for a flush in progress */
 bool sim_drop_this(void);
 uint64_t sim_take_dropped(void);
 void sim_leave_thread(struct thread *thread);
 
 /* cupti_tap.c */
 extern const struct sim_tap sim_cupti_tap;
-void sim_dump(uint32_t kind); /* records of what exists already */
+void sim_dump(uint32_t kind); /* adds records of the objects that exist */
 bool sim_any_context(void);
 bool sim_device_of_context(uint32_t context, uint32_t *device);
 void sim_overhead(CUpti_ActivityOverheadKind kind, uint64_t start, uint64_t end, void *data);
@@ -201,12 +203,12 @@ void sim_drop_subscriber(void);
 /* cupti_clock.c */
 uint64_t sim_now(void);
 uint64_t sim_device_now(void);
-uint64_t sim_on_clock(uint64_t device_ns); /* on the client's; 0 stays 0 */
+uint64_t sim_on_clock(uint64_t device_ns); /* converts to the client's clock; 0 stays 0 */
 uint64_t sim_on_system_clock(uint64_t device_ns);
-void sim_clock_keep_fresh(void); /* a pair now, if the newest is old */
+void sim_clock_keep_fresh(void); /* samples a pair if the newest is old */
 bool sim_clock_is_clients(void);
 void sim_clock_set(CUpti_TimestampCallbackFunc function);
-void sim_clock_subscribed(void); /* what cuptiSubscribe() does to the clock of device times */
+void sim_clock_subscribed(void); /* cuptiSubscribe()'s effect on the clock of device times */
 
 #pragma GCC visibility pop
 

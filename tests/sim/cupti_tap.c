@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the core reports, made into records and callbacks. */
+/* Makes records and callbacks of the core's events. */
 #include "tests/sim/cupti_sim.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* sim_call.tap: what was decided when the call began. */
+/* Flags in sim_call.tap, set when the call begins. */
 #define CALL_SEEN     ((uintptr_t)1)
 #define CALL_RECORDED ((uintptr_t)2)
-#define CALL_CALLED   ((uintptr_t)4) /* the subscriber had its enter callback */
+#define CALL_CALLED   ((uintptr_t)4) /* the subscriber got the enter callback */
 
 static bool on(uint32_t kind, uint32_t context)
 {
@@ -22,7 +22,7 @@ static bool armed(void)
 
 /* ---- API calls ---- */
 
-/* CUDA calls from inside the client's functions deadlock in the real one, or corrupt its state. */
+/* CUDA calls inside the client's functions deadlock the real CUPTI or corrupt its state. */
 static void forbid(const struct thread *self, const struct sim_call *call)
 {
     if (self->inside == IN_API_CALLBACK && strstr(call->name, "Synchronize"))
@@ -107,8 +107,7 @@ static void initialized(bool well)
 static void on_leave(struct sim_call *call)
 {
     uintptr_t what = (uintptr_t)call->tap;
-    /* cuInit brings the DEVICE records, also when the kind was enabled inside it by an injected
-     * client */
+    /* cuInit() adds the DEVICE records, also if an injected client enables the kind during it. */
     if (call->domain == SIM_DRIVER && call->cbid == CUPTI_DRIVER_TRACE_CBID_cuInit)
         initialized(call->result == 0);
     if (!(what & CALL_SEEN))
@@ -116,8 +115,8 @@ static void on_leave(struct sim_call *call)
     struct thread *self = sim_self();
     unsigned depth = --self->depth;
     bool record = (what & CALL_RECORDED) && wanted(call);
-    /* its recording went off meanwhile: for the real CUPTI (13.0 Update 1) the thread never leaves
-     * this call */
+    /* Recording stopped during the call. In the real CUPTI (13.0 Update 1) the thread never
+     * leaves this call. */
     if ((what & CALL_RECORDED) && !record) {
         self->cut_off = true;
         self->cut_correlation = call->correlation;
@@ -126,7 +125,7 @@ static void on_leave(struct sim_call *call)
         call->end = sim_now();
         sim_clock_keep_fresh();
     }
-    /* until 12.8 ids were reported for calls that the filter leaves out, too */
+    /* Until 12.8, external ids were reported for calls that the filter excludes, too. */
     bool external = record || (sim_version() < 26 && (on(CUPTI_ACTIVITY_KIND_RUNTIME, 0) ||
                                                       on(CUPTI_ACTIVITY_KIND_DRIVER, 0)));
     if (external && !call->outer && on(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, 0))
@@ -158,8 +157,8 @@ void sim_overhead(CUpti_ActivityOverheadKind kind, uint64_t start, uint64_t end,
     sim_put(&record);
 }
 
-/* Loading at a kernel's first launch; and once a full command buffer, whose data is the client's to
- * free. */
+/* Loading at a kernel's first launch, and once a full command buffer, whose data the client
+ * frees. */
 static void kernel_overhead(bool first, uint64_t now)
 {
     static _Atomic uint64_t launches;
@@ -178,7 +177,7 @@ static void kernel_overhead(bool first, uint64_t now)
     sim_overhead(CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL, now, sim_now(), data);
 }
 
-/* ---- what exists ---- */
+/* ---- objects that exist already ---- */
 
 #define MANY 1024
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -191,7 +190,7 @@ static struct {
 static unsigned context_n, stream_n;
 static uint64_t pools[MANY];
 static unsigned pool_n;
-/* Executable graphs made while GRAPH_TRACE was on: their nodes give no records while it is. */
+/* Executable graphs made while GRAPH_TRACE was on. Their nodes have no records while it is on. */
 #define TRACED 65536u
 static _Atomic uint64_t traced[TRACED / 64];
 
@@ -323,12 +322,12 @@ static bool is_traced(uint32_t graph)
            (traced[graph % TRACED / 64] >> graph % 64 & 1);
 }
 
-/* "Disabling GRAPH_TRACE does not restore node level tracing" (cupti_activity.h of 13.5): once it
- * was on, nodes stay without records until CUPTI is finalized.
+/* "Disabling GRAPH_TRACE does not restore node level tracing" (cupti_activity.h of 13.5): once
+ * GRAPH_TRACE was on, nodes have no records until CUPTI is finalized.
  *
- * Of a graph's nodes: "CUPTI will not collect any kernel, memcpy or memset activities" while graphs
- * are traced as a whole, and a graph that was instantiated before is not traced either (CUPTI's
- * usage guide, CUDA graph-level tracing). */
+ * CUPTI's usage guide (CUDA graph-level tracing) on graphs traced as a whole: "CUPTI will not
+ * collect any kernel, memcpy or memset activities" of nodes. A graph instantiated before is not
+ * traced either. */
 static bool without_records(uint32_t graph)
 {
     return graph && (sim_settings.graphs_whole || sim_fault_on("no_nodes", false));
@@ -376,7 +375,7 @@ static void on_resource(enum sim_resource resource, const struct sim_resource_in
         else
             atomic_fetch_and(&traced[info->graph % TRACED / 64], ~bit);
     }
-    /* an executable graph is reported with the graph that it was made from */
+    /* An executable graph is reported with the graph it was made from. */
     bool exec = resource == SIM_GRAPH_EXEC_CREATED;
     CUpti_GraphData graph = {
         .graph = exec ? info->from_graph_handle : info->graph_handle,
@@ -487,7 +486,8 @@ static struct slot *queued_copy(const struct sim_work *w)
     return sim_reserve(&record);
 }
 
-/* Kineto enables MEMCPY only and sees peer copies: either kind brings them. */
+/* Either MEMCPY or MEMCPY2 enables records of peer copies: Kineto enables MEMCPY only and gets
+ * them. */
 static struct slot *queued_peer_copy(const struct sim_work *w)
 {
     bool wanted_here =
@@ -564,7 +564,7 @@ static void on_queued(struct sim_work *w)
     struct thread *self = sim_self();
     if (self->context != w->context) {
         self->context = w->context;
-        know_context(w->context, w->device); /* made before this library was there */
+        know_context(w->context, w->device); /* the context may be older than this library */
     }
     switch (w->kind) {
     case SIM_KERNEL:
@@ -624,8 +624,8 @@ static void on_done(struct sim_work *w)
 
 static void on_waited(const struct sim_wait *w)
 {
-    /* Of what is not done yet only if the client wants all; 12.8 says that this is the default,
-     * 12.9 and newer the contrary. */
+    /* A query of unfinished work is recorded only if the client wants all. The headers of 12.8
+     * call this the default, those of 12.9 and newer the opposite. */
     if (w->query && w->result && !sim_settings.all_syncs)
         return;
     if (on(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, w->context)) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices like an H100, contexts, and which context is current on a thread. See
- * tests/sim/core.h. */
+/* Devices like an H100, contexts, and each thread's current context. */
 #include "tests/sim/core.h"
 
 #include <stdlib.h>
@@ -12,7 +11,7 @@ static pthread_once_t devices_made = PTHREAD_ONCE_INIT;
 
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext primaries[MAX_DEVICES];
-static CUcontext dead_contexts; /* kept: other threads may still have them as current */
+static CUcontext dead_contexts; /* kept, because other threads may have them as current */
 static uint32_t last_context;
 
 static __thread CUcontext current;
@@ -75,7 +74,7 @@ CUcontext sim_new_context(int device, bool primary)
     pthread_mutex_unlock(&context_lock);
     context->device = device;
     context->primary = primary;
-    /* The default stream is 7 in CUPTI's records, the first one made 13. */
+    /* In CUPTI's records, the default stream is 7 and the first created stream 13. */
     context->last_stream = 6;
     context->legacy = sim_new_stream(context, 0, 0);
     context->legacy->legacy = true;
@@ -117,7 +116,7 @@ CUcontext sim_primary(int device)
     pthread_mutex_unlock(&context_lock);
     if (context)
         return context;
-    /* Made without the lock held, because the tap is told; one thread at a time. */
+    /* Created without the lock, because the tap is called. One thread at a time. */
     static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
     static __thread bool mine;
     if (mine)

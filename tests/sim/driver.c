@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver API: start, devices, contexts, modules, launches. See tests/sim/core.h. */
+/* The driver API: initialisation, devices, contexts, errors, entry points. */
 #include "tests/sim/core.h"
 
 #include <dlfcn.h>
@@ -176,8 +176,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     LEAVE(result);
 }
 
-/* The last release would destroy it; libraries in one process share it, so here it stays until a
- * reset. */
+/* The real driver destroys the context at the last release. Here it lives until a reset, because
+ * libraries of the process share it. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     ENTER(cuDevicePrimaryCtxRelease_v2);
@@ -400,7 +400,7 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return CUDA_SUCCESS;
 }
 
-/* The newest version of the name that there is. */
+/* Resolves the newest version of a name. */
 static void *entry_point(const char *symbol)
 {
     static const char *const suffixes[] = {"_v4", "_v3", "_v2", ""};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver API: copies and fills. Device addresses are addresses of this process. See
- * tests/sim/core.h. */
+/* The driver API: copies and fills. A device address is an address of this process. */
 #include "tests/sim/core.h"
 
 #include <cupti_activity.h>
@@ -109,7 +108,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
 }
 TWIN(cuMemcpyPeerAsync, _ptsz);
 
-/* ---- arrays: rows without gaps ---- */
+/* ---- arrays: rows are contiguous ---- */
 
 static CUresult array_copy(CUstream stream, void *to, const void *from, size_t n, int kind,
                            bool async)
@@ -192,7 +191,7 @@ TWIN(cuMemcpyAtoHAsync_v2, _ptsz);
 
 /* ---- two and three dimensions ---- */
 
-/* One side of such a copy: the first byte, the pitch and the slice. */
+/* One side of a copy in two or three dimensions: first byte, pitch and slice. */
 struct side {
     void *at;
     size_t pitch, slice;
@@ -321,7 +320,7 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream stream)
 }
 TWIN(cuMemcpy3DPeerAsync, _ptsz);
 
-/* ---- batches: one record each ---- */
+/* ---- batches: one record for each copy ---- */
 
 static CUresult batch(CUstream stream, CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t n)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver API: modules, functions, launches of kernels and host functions. See
- * tests/sim/core.h. */
+/* The driver API: modules, functions, launches of kernels and host functions. */
 #include "tests/sim/core.h"
 
 #include <stdlib.h>
@@ -79,7 +78,7 @@ CUresult cuModuleUnload(CUmodule module)
     LEAVE(CUDA_SUCCESS);
 }
 
-/* What is known of a kernel whose code cannot be run: its name, and how long a "spin" takes. */
+/* A kernel whose code cannot run has a name only. A "spin" kernel also has a duration. */
 static void unknown_kernel(CUfunction function)
 {
     function->kernel.duration_arg = -1;

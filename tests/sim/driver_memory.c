@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver API: memory of all kinds, pools, arrays, pointer attributes. See tests/sim/core.h. */
+/* The driver API: memory of all kinds, pools, arrays, pointer attributes. */
 #include "tests/sim/core.h"
 
 #include <cupti_activity.h>
@@ -165,7 +165,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
     LEAVE(*pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* Kept in the list of all pools: allocations may still name it. */
+/* The pool stays in the list, because allocations may refer to it. */
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
     ENTER(cuMemPoolDestroy);
@@ -244,7 +244,7 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
     LEAVE(CUDA_SUCCESS);
 }
 
-/* ---- virtual memory: the calls only ---- */
+/* ---- virtual memory: calls without effect ---- */
 
 CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t n, size_t alignment, CUdeviceptr address,
                              unsigned long long flags)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver API: streams, events, capture, graphs. See tests/sim/core.h. */
+/* The driver API: streams, events, capture, graphs. */
 #include "tests/sim/core.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static CUresult synchronize(CUstream stream)
     if (result)
         return result;
     uint64_t start = sim_now();
-    /* The legacy stream's work includes what it would wait for. */
+    /* The legacy stream's work includes the waits for all other streams. */
     if (stream->legacy) {
         struct mark *mark = sim_new_mark(stream);
         sim_wait_mark(sim_queue_mark(stream, mark));
@@ -197,7 +197,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
 }
 TWIN(cuEventRecordWithFlags, _ptsz);
 
-/* A reference to the event's newest recording, NULL when there is none. */
+/* A reference to the event's newest recording, or NULL. */
 static struct mark *recording(CUevent event)
 {
     pthread_mutex_lock(&event->lock);
@@ -399,7 +399,7 @@ CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_
     LEAVE(kernel_op(&node->op, params));
 }
 
-/* The executable graph's node that was made from this one; the nodes keep their order. */
+/* The executable graph's copy of this node. Copying keeps the order of nodes. */
 static CUgraphNode node_in(CUgraphExec exec, CUgraphNode node)
 {
     for (int i = 0; i < exec->graph->n_nodes; i++)

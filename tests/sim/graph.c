@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: nodes, instantiation (which clones the nodes), update, launch. Capture is in capture.c.
- * See core.h. */
+/* Graphs: nodes, instantiation (which copies the nodes), update, launch. */
 #include "tests/sim/core.h"
 
 #include <stdlib.h>
@@ -88,8 +87,8 @@ CUgraphNode sim_add_node(CUgraph graph, enum node_kind kind, const struct op *op
     return node;
 }
 
-/* The graph's nodes, each after those it depends on, in order of creation otherwise. NULL: there is
- * a cycle. */
+/* The graph's nodes, each behind those it depends on, otherwise in order of creation. NULL: the
+ * graph has a cycle. */
 static CUgraphNode *in_order(CUgraph graph)
 {
     int n = graph->n_nodes, done = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program hands to __cudaRegisterFatBinary() or cuModuleLoadData() in the place of GPU code:
- * a list of kernels, each with its name, how long it takes and what it does to memory. Any other
- * image is taken too: then every name is found, kernels take SIM_KERNEL_NS and do nothing, and one
- * with "spin" in its name reads its first argument, a uint64_t, as its duration in ns. */
+/* The image that a program passes to __cudaRegisterFatBinary() or cuModuleLoadData() instead of
+ * GPU code: a list of kernels with names, durations and effects on memory. Any other image is
+ * accepted: every name is found, and kernels take SIM_KERNEL_NS and do nothing. A kernel with
+ * "spin" in its name takes its first argument, a uint64_t, as its duration in ns. */
 #ifndef TESTS_SIM_IMAGE_H
 #define TESTS_SIM_IMAGE_H
 
@@ -17,9 +17,10 @@ struct sim_kernel {
     const char *name; /* mangled */
     uint64_t ns;      /* duration; 0: SIM_KERNEL_NS */
     int duration_arg; /* index of the uint64_t argument that is the duration, -1: none */
-    /* of the arguments, in bytes, 0 after the last; together at most SIM_ARGS_BYTES */
+    /* Sizes of the arguments in bytes, 0 after the last. Their sum is at most SIM_ARGS_BYTES. */
     unsigned char sizes[SIM_MAX_ARGS];
-    void (*run)(void **args); /* on the stream's thread when the kernel starts; may be NULL */
+    /* called by the stream's thread when the kernel starts; may be NULL */
+    void (*run)(void **args);
     unsigned registers, static_shared;
 };
 

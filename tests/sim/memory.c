@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations of all kinds, backed by memory of the process, found again by address; memory pools.
- * See core.h. */
+/* Allocations of all kinds, backed by the process's memory and found by address; memory pools. */
 #include "tests/sim/core.h"
 
 #include <cupti_activity.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Sorted by address, so that pointers into the middle are found. */
+/* Sorted by address, to find pointers into the middle of an allocation. */
 static struct allocation *table;
 static size_t n_table, room;
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -140,7 +139,7 @@ static CUresult make(struct allocation *entry, size_t bytes)
         atomic_fetch_sub(&used[entry->device], bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    /* Aligned like the real one; large blocks cost nothing until they are written to. */
+    /* Aligned like the real one. Pages of large blocks are committed by the first write. */
     void *memory = NULL;
     if (posix_memalign(&memory, 512, bytes) != 0)
         memory = NULL;
@@ -226,7 +225,7 @@ CUresult sim_free(void *pointer, const char *name)
         return result;
     if (!sim_find(pointer, &entry) || entry.foreign || entry.address != (uintptr_t)pointer)
         return CUDA_ERROR_INVALID_VALUE;
-    /* As the real one: nothing that may still use it is running afterwards. */
+    /* Waits for running work first, as the real cuMemFree() does. */
     if (sim_context())
         sim_wait_context(sim_context());
     if (!take(pointer, &entry))

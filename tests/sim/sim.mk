@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The simulated GPU (tests/sim) and the programs that use a GPU (tests/gpu). Needs the CUDA headers, no toolkit and no GPU.
 
-# tests/gpu/x.c -> build/gpu/x; kernels_sim.c and what lies in lib*.c is linked to them.
+# tests/gpu/x.c -> build/gpu/x. kernels_sim.c and the libraries made of lib*.c are linked to the programs.
 SIM := $(BUILD)/sim
 HAVE_CUDA := $(firstword $(wildcard $(addsuffix /cupti_runtime_cbid.h,$(CUDA_INC))))
 SIM_CUDA_SRC := $(filter-out tests/sim/cudart% tests/sim/cupti% tests/sim/system%,$(wildcard tests/sim/*.c))
@@ -24,7 +24,7 @@ endif
 
 # ---- the simulated GPU: real sonames and version nodes, objects of the same sources with other settings ----------
 
-# Function calls inside a library bind inside it, as in the real ones: interposing must not see them.
+# Calls inside a library bind inside it, as in the real libraries, so that an interposer does not see them.
 SIM_CFLAGS := -std=gnu11 -D_GNU_SOURCE= -O2 -g -fPIC -Wno-unused-function $(CFLAGS) $(WARNINGS) -Wno-missing-prototypes \
 	$(INCLUDES) $(SANITIZE)
 SIM_LINK = $(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-Bsymbolic-functions -Wl,-rpath,'$$ORIGIN' -Wl,-soname,$(@F) \
@@ -63,7 +63,7 @@ $(SIM)/libcupti.so.%: tests/sim/cupti_%.map
 	$(Q)$(SIM_LINK)
 $(foreach n,13 12 11.8,$(eval $(SIM)/libcupti.so.$n: $(SIM_CUPTI_SRC:tests/sim/%.c=$(SIM)/cupti$n/%.o)))
 
-# A PyTorch with CUPTI linked into it: in a folder of its own, because its names are PyTorch's.
+# Imitates a PyTorch with CUPTI linked into it. Has its own folder, because the libraries have PyTorch's names.
 $(SIM)/torch/libtorch_cpu.so: $(SIM_CUPTI_SRC:tests/sim/%.c=$(SIM)/cupti13/%.o)
 	$(SAY) "  LINK    $@"
 	@mkdir -p $(@D)
@@ -127,14 +127,14 @@ $(BUILD)/gpu/libgpu%.so: tests/gpu/libgpu.c tests/gpu/kernels_sim.c $(GPU_HEADER
 	$(Q)$(GPU_CC) -DRUNTIME=$* -fPIC -fvisibility=hidden -shared -Wl,-soname,libgpu$*.so -o $@ $(filter %.c,$^) \
 		$(SIM)/libcudart.so.$* $(GPU_RPATH)
 
-# The same with the runtime inside, for processes that have NVIDIA's libcudart: that one does not work on a simulated driver.
+# The same library with the static runtime, for processes with NVIDIA's libcudart, which fails on a simulated driver.
 $(BUILD)/gpu/libgpu13_static.so: tests/gpu/libgpu.c tests/gpu/kernels_sim.c $(GPU_HEADERS) $(SIM)/libcudart_static.a
 	$(SAY) "  LINK    $@"
 	@mkdir -p $(@D)
 	$(Q)$(GPU_CC) -DRUNTIME=13 -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) \
 		$(SIM)/libcudart_static.a $(SIM)/libcuda.so.1 $(GPU_RPATH) -lpthread -ldl
 
-# A stand-in for NCCL, which brings a runtime of its own as NCCL does.
+# Imitates NCCL, which contains its own runtime.
 $(BUILD)/gpu/libnccl.so.2: tests/gpu/libnccl.c tests/gpu/kernels_sim.c $(GPU_HEADERS) tests/gpu/nccl.h $(SIM)/libcudart_static.a
 	$(SAY) "  LINK    $@"
 	@mkdir -p $(@D)

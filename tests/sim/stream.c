@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams as the callers see them: queues of items, marks (points in a stream's order, for events),
- * and waiting. The other end of the queue is worker.c. See tests/sim/core.h.
+/* Streams as the callers see them: queues of items, marks (points in a stream's order, for
+ * events), and waiting. worker.c takes items off the queue.
  *
- * Legacy default stream: work there first waits for all that the context's blocking streams have,
- * work in a blocking stream for all that the default stream has. Both are wait items on the newest
- * mark of the other stream. */
+ * Work in the legacy default stream first waits for all blocking streams of its context. Work in
+ * a blocking stream first waits for the legacy stream. Each wait is an item on the newest mark
+ * of the other stream. */
 #include "tests/sim/core.h"
 
 #include <signal.h>
@@ -57,8 +57,8 @@ static void drop_stream(CUstream stream)
     free(stream);
 }
 
-/* The marks that a stream keeps refer to streams, also to itself: let go of them, or nothing is
- * ever freed. */
+/* Drops the marks that a stream keeps. They refer to streams, also to their own, so nothing
+ * would ever be freed. */
 static void forget_marks(CUstream stream)
 {
     pthread_mutex_lock(&stream->lock);
@@ -87,7 +87,7 @@ void sim_end_stream(CUstream stream)
     stream->closing = true;
     pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&stream->lock);
-    /* The thread has a reference of its own and finishes what there is. */
+    /* The thread holds its own reference and finishes the queued work. */
     drop_stream(stream);
 }
 
@@ -102,8 +102,8 @@ CUstream sim_stream(CUstream handle, bool per_thread)
         return NULL;
     if (handle != CU_STREAM_PER_THREAD)
         return context->legacy;
-    /* One per thread for the context used last: enough for programs that keep to one device per
-     * thread. */
+    /* One stream per thread, for the context used last. Enough for programs whose threads keep
+     * to one device. */
     if (!per_thread_stream || per_thread_stream->context != context)
         per_thread_stream = sim_new_stream(context, CU_STREAM_DEFAULT, 0);
     return per_thread_stream;
@@ -129,14 +129,14 @@ static void start_worker(CUstream stream)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* With the lock: until `sequence` is done. The thread is woken from its nap, since somebody waits
- * now. */
+/* Waits until `sequence` is done and wakes the stream's thread from its nap. The caller holds
+ * the lock. */
 static void wait_locked(CUstream stream, uint64_t sequence)
 {
     while (stream->finished < sequence) {
         if (stream->notify_at > sequence)
             stream->notify_at = sequence;
-        /* The worker stores finished, then reads notify_at; here it is the other way round. */
+        /* The worker stores finished and then reads notify_at. This thread does the reverse. */
         if (stream->finished >= sequence)
             break;
         pthread_cond_signal(&stream->wake);
@@ -227,7 +227,7 @@ static void push_wait(CUstream stream, struct mark *mark)
     push(stream, item);
 }
 
-/* A mark after everything the stream has now, NULL when it has nothing undone. */
+/* A mark behind all the stream's work. NULL: no work is unfinished. */
 static struct mark *mark_at_tail(CUstream stream)
 {
     pthread_mutex_lock(&stream->lock);
@@ -356,7 +356,7 @@ void sim_wait_context(CUcontext context)
     }
 }
 
-/* Of now, and of the call that is being made. */
+/* A query of the present moment, with the correlation of the call in progress. */
 static struct sim_wait wait_of(int type, CUcontext context, CUstream stream, CUevent event,
                                uint64_t event_sync)
 {
@@ -384,8 +384,8 @@ void sim_report_wait(int type, CUcontext context, CUstream stream, CUevent event
 }
 
 /* "CUPTI provides CUDA event query and stream query records via
- * CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" (cupti_activity.h, at cuptiActivityEnableAllSyncRecords);
- * the type is not told there, it is taken to be the wait's. */
+ * CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" (cupti_activity.h, at cuptiActivityEnableAllSyncRecords).
+ * The header does not give the type; the simulation uses the wait's. */
 void sim_report_query(int type, CUcontext context, CUstream stream, CUevent event,
                       uint64_t event_sync, CUresult result)
 {

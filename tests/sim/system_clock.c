@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system's clock for a process of the simulated GPU: loaded before it (LD_PRELOAD), gives
- * CLOCK_REALTIME to the program, cprof and the simulated CUPTI alike. It runs with
- * CLOCK_MONOTONIC_RAW, which is also the devices' clock, so that what NTP does to the machine under
- * a test changes no test. (It did: kernels seemed to begin before their calls.) What NTP and people
- * do are the faults slew_ppm and step_us (tests/sim/sim.h), read once. */
+/* The system's clock for a process of the simulated GPU. Preloaded (LD_PRELOAD), it gives
+ * CLOCK_REALTIME to the program, cprof and the simulated CUPTI. It runs with
+ * CLOCK_MONOTONIC_RAW, the devices' clock, so that NTP on the test machine cannot move kernels
+ * before their calls. The faults slew_ppm and step_us (tests/sim/sim.h), read once, imitate NTP
+ * and a set clock. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -15,7 +15,8 @@
 #define STEP_NS 100000000 /* after the first reading */
 
 static int (*real)(clockid_t, struct timespec *);
-static int64_t first, ahead, slew_ppm, step_ns; /* `first` is raw, the rest added to it */
+/* `first` is of CLOCK_MONOTONIC_RAW; the system's time is `ahead` of it */
+static int64_t first, ahead, slew_ppm, step_ns;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int64_t read_real(clockid_t clock)
@@ -40,7 +41,8 @@ static void start(void)
     step_ns = fault("step_us=") * 1000;
 }
 
-/* At a time of CLOCK_MONOTONIC_RAW. Slewed, it gains for SLEW_NS and loses as much again. */
+/* The gain in ns at a time of CLOCK_MONOTONIC_RAW. A slewed clock gains for SLEW_NS and then
+ * loses as much. */
 static int64_t at_raw(int64_t raw)
 {
     int64_t at = raw % (2 * SLEW_NS);
@@ -59,7 +61,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
     return 0;
 }
 
-/* For the simulated CUPTI: nanoseconds since 1970 at a device's time. */
+/* For the simulated CUPTI: the system's time at a device time, in ns since 1970. */
 __attribute__((visibility("default"))) uint64_t sim_system_at(uint64_t raw)
 {
     pthread_once(&once, start);

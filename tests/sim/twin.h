@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The _ptsz and _ptds twins of functions, which programs call that were compiled with a default
- * stream per thread. A twin leaves a note on its thread and goes on into the plain function with
- * all its arguments untouched; that takes the note away. So the prototypes stay those of the CUDA
+/* The _ptsz and _ptds twins of functions. Programs compiled with a default stream per thread
+ * call them. A twin sets a flag on its thread and jumps to the plain function with its arguments
+ * untouched. The plain function clears the flag. So all prototypes are those of the CUDA
  * headers. */
 #ifndef TESTS_SIM_TWIN_H
 #define TESTS_SIM_TWIN_H
 
 #include <stdbool.h>
 
-/* Whether the function was entered through its twin. */
+/* Whether the function was entered through its twin. Clears the flag. */
 bool sim_take_twin(void);
-/* For the twins only. */
+/* Called by the twins only. */
 __attribute__((visibility("hidden"))) void sim_note_twin(void);
 
 #ifdef SIM_HIDDEN /* libcudart_static.a */

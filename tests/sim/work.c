@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels, copies and fills: what they do to memory, how long they take, and their way into a
- * stream or a graph that is being captured. See tests/sim/core.h. */
+/* Kernels, copies and fills: their effect on memory, their duration, and how they enter a stream
+ * or a graph that is being captured. */
 #include "tests/sim/core.h"
 
 #include <cupti_activity.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what the stream's thread does ---- */
+/* ---- executed by the stream's thread ---- */
 
 static void run_kernel(struct action *action)
 {
@@ -126,8 +126,8 @@ static int copy_kind(int from, int to, bool same_device)
     return same_device ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOD : CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
 }
 
-/* Bytes per us, after 1.5 us to get going: an H100's memory, NVLink, PCIe with pinned and with
- * pageable memory. */
+/* Bytes per us of an H100's memory, NVLink, and PCIe with pinned and pageable memory. Each copy
+ * also takes 1.5 us to start. */
 static uint64_t copy_ns(const struct sim_work *work)
 {
     uint64_t rate = 1500000;
@@ -192,7 +192,7 @@ void sim_make_fill(struct op *op, const struct fill *fill)
     op->work.duration_ns = 1000 + op->work.bytes / 2000;
 }
 
-/* ---- their way into a stream ---- */
+/* ---- queueing or capturing ---- */
 
 static void count_launched(const struct sim_work *work)
 {
@@ -229,7 +229,7 @@ static void submit(CUstream stream, struct item *item)
     sim_queue(stream, item);
 }
 
-/* Captured: the op is a node now, and the item goes back. */
+/* Captured: the op became a node, and the item is returned. */
 static bool give_to_graph(CUstream stream, enum node_kind kind, struct item *item, CUresult *result)
 {
     if (!stream->capture || !sim_captured(stream, kind, &item->op, result))

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread of a stream. It keeps a clock of its own, the end of the work before: work starts when
- * it was queued or when that clock says so, whichever is later, and lasts what the program asked
- * for. The thread only has to be late enough that nothing is reported before its end has passed. So
- * it takes all there is at once, naps a little while nobody waits, and a million launches cost few
- * wake-ups. See tests/sim/core.h. */
+/* A stream's thread. Its clock is the end of the previous work: work starts when it was queued
+ * or at that end, whichever is later, and lasts as long as the program asked. The thread only
+ * must not report work before its end has passed. So it takes all queued items at once and naps
+ * while nobody waits: a million launches cost few wake-ups. */
 #include "tests/sim/core.h"
 
 #include <sched.h>
@@ -19,8 +18,7 @@ static struct timespec to_timespec(uint64_t ns)
     return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 }
 
-/* Short waits give the processor away instead of sleeping: a timer takes longer than most
- * kernels. */
+/* Short waits yield the processor instead of sleeping: a timer takes longer than most kernels. */
 static void sleep_until(uint64_t ns)
 {
     uint64_t now;
@@ -48,7 +46,7 @@ static void count_done(const struct sim_work *work)
     sim_add(figures[work->kind], 1);
 }
 
-/* Runs one op that may start at `start`; returns its end, after which it is now. */
+/* Runs one op that may start at `start`. Returns the op's end after that time has passed. */
 static uint64_t run_op(struct op *op, uint64_t start)
 {
     struct sim_work *work = &op->work;
@@ -67,7 +65,7 @@ static void run_work(CUstream stream, struct item *item)
 {
     uint64_t start = later(item->queued_ns, stream->busy_until);
     struct sim_work *work = &item->op.work;
-    /* Programmatic launch: the next kernel starts when half of the one before is over. */
+    /* Programmatic launch: the next kernel starts at half of the previous one. */
     if (sim_overlap && work->kind == SIM_KERNEL && stream->last_start)
         start = later(item->queued_ns,
                       stream->busy_until - (stream->busy_until - stream->last_start) / 2);
@@ -101,7 +99,7 @@ static void run_mark(CUstream stream, struct item *item)
     sim_tap()->recorded(&record);
 }
 
-/* Nodes in an order that keeps dependencies, each starting when those before it are over. */
+/* Nodes stand behind those they depend on. Each starts when those are over. */
 static void run_graph(CUstream stream, struct item *item)
 {
     struct graph_run *run = item->run;
@@ -159,7 +157,7 @@ static void run_item(CUstream stream, struct item *item)
         pthread_cond_broadcast(&stream->done);
         pthread_mutex_unlock(&stream->lock);
     }
-    /* After the notification: whoever waits for this mark holds a reference. */
+    /* After the notification: a thread that waits for this mark holds a reference. */
     if (item->mark)
         sim_drop_mark(item->mark);
 }
@@ -180,8 +178,8 @@ static void give_back(CUstream stream, struct item *first, struct item *last, in
     }
 }
 
-/* With the lock: until there is work. A nap first, during which queueing needs no signal. False:
- * the end. */
+/* Waits for work; the caller holds the lock. First naps, so that queueing needs no signal.
+ * False: the stream ends. */
 static bool wait_for_work(CUstream stream)
 {
     if (!stream->head && !stream->closing) {
