@@ -53,7 +53,7 @@ def test_what_calls_return(tmp_path):
     assert result["same"] is True and result["version"] == "0.1.0" and result["added"] == [True, True, False]
     assert result["steps"] == [[0, "WARMUP", True], [1, "ACTIVE", True], [2, "ACTIVE_AND_SAVE", True], [3, "SKIP", False]]
     assert result["depths"] == [0, 1, 1, 0, -1]
-    assert len(done.complaints) == 1 and 'no JSON at byte 0, "nonsense": no value begins like this' in done.complaints[0]
+    assert len(done.complaints) == 1 and 'no JSON at byte 0, "nonsense": not a value' in done.complaints[0]
 
 
 def test_what_stands_in_the_trace(tmp_path):
