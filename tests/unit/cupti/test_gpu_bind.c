@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/bind.h: where a libcupti is looked for, and, where CUPTI's headers are at hand,
- * that the prototypes of bind.def and the numbers and layouts of constants.h are theirs. */
+/* Tests of cupti/bind.h: the places where cprof looks for libcupti. With CUPTI's headers, also
+ * that bind.def has their prototypes and constants.h their numbers and layouts. */
 #include "cupti/bind.h"
 
 #include <check.h>
@@ -51,8 +51,8 @@ SAME(offsetof(struct cupti_state, message), offsetof(CUpti_StateData, notificati
 SAME(CUPTI_PER_THREAD_BUFFERS, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
 #endif
 
-/* The real functions as bind.def's rows have them: each call compiles only if number and kinds of
- * its arguments fit. */
+/* The real functions, called as bind.def's rows declare them. A call compiles only if its
+ * arguments fit the prototype. */
 static __attribute__((unused)) void fits(void *p, uint64_t *n, uint32_t *w, size_t *z, char **t)
 {
     uint8_t *bytes = p;
@@ -85,7 +85,7 @@ static bool found(const char *loaded, int major, const char *expected)
 {
     char path[512], real[512];
     for (unsigned n = 0; bind_place(loaded, major, n, path, sizeof path); n++) {
-        /* folds "x/../" by hand: the folders do not exist here */
+        /* removes "x/../" by hand, because the folders do not exist */
         snprintf(real, sizeof real, "%s", path);
         for (char *up; (up = strstr(real, "/../"));) {
             char *at = up;
@@ -134,7 +134,7 @@ START_TEST(places_end)
     ck_assert_uint_gt(n, 3);
     ck_assert(!bind_place("libcudart.so.12", 12, 0, path, sizeof path));
     ck_assert(bind_place("/a/b/libcudart.so.12", 12, 0, path, 8));
-    ck_assert_str_eq(path, ""); /* too long is no place */
+    ck_assert_str_eq(path, ""); /* a path that is too long is skipped */
 }
 END_TEST
 

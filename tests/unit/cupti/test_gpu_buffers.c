@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/buffers.h: order, sizes, zeroes, exhaustion and limits one by one; then many
- * threads that request, fill, complete and hold, with the cprof thread's side beside them. */
+/* Tests of cupti/buffers.h: order, sizes, zeroes, exhaustion and limits. Then many threads
+ * request, fill, complete and hold buffers while the cprof thread takes them. */
 #include "cupti/buffers.h"
 
 #include <check.h>
@@ -14,7 +14,7 @@
 
 #define BIG      (256u << 10)
 #define LIMIT    (16u << 20)
-#define PREPARED 16 /* of each size, at least */
+#define PREPARED 16 /* lower bound for each size */
 
 static void setup(void)
 {
@@ -76,7 +76,7 @@ START_TEST(a_forced_flush_marks_what_comes_during_it)
         next = b->next;
         buffers_recycle(b);
     }
-    complete(request(BIG), 8); /* one of them again */
+    complete(request(BIG), 8); /* completes a reused buffer */
     b = buffers_take();
     ck_assert(!b->forced);
     buffers_recycle(b);
@@ -117,7 +117,7 @@ START_TEST(what_nobody_wants_is_free_at_once)
         complete(unread, 100);
     }
     ck_assert_uint_eq(buffers_counts().unprepared, 0);
-    uint8_t *over = request(BIG); /* nothing is wanted of it until now; then all is */
+    uint8_t *over = request(BIG); /* unread before this request, wanted afterwards */
     buffers_unread_from(UINT64_MAX);
     complete(wanted, 8);
     complete(over, 16);
@@ -138,10 +138,10 @@ START_TEST(are_zero_when_handed_out)
         uint8_t *data = request(BIG);
         all_zero(data, BIG);
         memset(data, 0xaa, BIG);
-        complete(data, 8); /* whatever is said to be valid */
+        complete(data, 8); /* whatever size is reported as valid */
         recycle_all();
     }
-    ck_assert_uint_eq(buffers_counts().present, present); /* the same ones again */
+    ck_assert_uint_eq(buffers_counts().present, present); /* the same buffers were reused */
 }
 END_TEST
 
@@ -188,7 +188,8 @@ START_TEST(refills_what_is_asked_for)
     uint64_t present = buffers_counts().present;
     buffers_refill();
     buffers_refill();
-    ck_assert_uint_eq(buffers_counts().present, present); /* nobody asked */
+    /* a refill without requests adds nothing */
+    ck_assert_uint_eq(buffers_counts().present, present);
 }
 END_TEST
 
@@ -209,7 +210,7 @@ START_TEST(the_limit_refuses)
     ck_assert_uint_eq(n, LIMIT / BIG);
     ck_assert_uint_eq(buffers_counts().refused, 1);
     ck_assert_uint_le(buffers_counts().present, LIMIT);
-    buffers_refill(); /* does not go beyond it, either */
+    buffers_refill(); /* a refill keeps to the limit */
     request(0);
     ck_assert_uint_le(buffers_counts().present, LIMIT);
     complete(last, 1);
@@ -226,7 +227,7 @@ START_TEST(where_refusing_is_unsafe_the_limit_is_exceeded)
     for (unsigned i = 0; i < 3 * LIMIT / BIG; i++)
         memset(request(BIG), 1, BIG);
     ck_assert_uint_eq(buffers_counts().refused, 0);
-    buffers_refill(); /* what is made ahead keeps to it */
+    buffers_refill(); /* a refill keeps to the limit */
     ck_assert_uint_eq(buffers_counts().present, 3 * LIMIT);
 }
 END_TEST
@@ -237,18 +238,18 @@ START_TEST(foreign_buffers_are_ignored)
     uint8_t *ours = request(BIG);
     complete(foreign, 100);
     complete(NULL, 100);
-    complete(ours + 4096, 100);     /* inside one */
-    complete(ours + 64 * BIG, 100); /* never handed out */
+    complete(ours + 4096, 100);     /* an address inside a buffer */
+    complete(ours + 64 * BIG, 100); /* an address that was never handed out */
     complete((uint8_t *)UINT64_MAX, 1);
     ck_assert_ptr_null(buffers_take());
     complete(ours, 100);
-    complete(ours, 50); /* twice */
+    complete(ours, 50); /* completed twice */
     struct buffer *b = buffers_take();
     ck_assert_ptr_eq(b->data, ours);
     ck_assert_uint_eq(b->valid, 100);
     ck_assert_ptr_null(b->next);
     buffers_recycle(b);
-    complete(ours, 50); /* not out any more */
+    complete(ours, 50); /* already completed */
     ck_assert_ptr_null(buffers_take());
 }
 END_TEST
@@ -276,7 +277,7 @@ START_TEST(knows_what_has_returned)
     ck_assert(buffers_out(after) && buffers_out(between));
     complete(first, 1);
     ck_assert(!buffers_out(after));
-    ck_assert(!buffers_returned(between)); /* it has not been read */
+    ck_assert(!buffers_returned(between)); /* returned to cprof but not read yet */
     struct buffer *b = buffers_take(), *next = b->next;
     buffers_recycle(next);
     ck_assert(buffers_returned(between));
@@ -291,9 +292,9 @@ START_TEST(what_is_forgotten_is_not_waited_for)
     uint8_t *data = request(BIG);
     buffers_forget();
     ck_assert(buffers_returned(UINT64_MAX));
-    uint8_t *other = request(BIG); /* never the same */
+    uint8_t *other = request(BIG); /* must not be the forgotten buffer */
     ck_assert_ptr_ne(other, data);
-    complete(data, 7); /* it came after all */
+    complete(data, 7); /* CUPTI completes it late */
     struct buffer *b = buffers_take();
     ck_assert_ptr_eq(b->data, data);
     buffers_recycle(b);
@@ -324,12 +325,12 @@ END_TEST
 #define THREADS 6
 #define ROUNDS  (under_valgrind() ? 1000u : 60000u)
 #define HELD    3
-#define TINY    4096u /* so that the free lists are all that threads wait for */
+#define TINY    4096u /* small, so that threads contend for the free lists only */
 #define FEW     (16 * TINY)
 
 static _Atomic unsigned running, refused;
 
-/* Fills a buffer with words of its own, so that two owners of one are seen. */
+/* Fills a buffer with words of its thread, which shows a buffer with two owners. */
 static void fill(uint8_t *data, size_t size, uint64_t mark)
 {
     uint64_t *words = (uint64_t *)data;
@@ -364,7 +365,7 @@ static void *application(void *arg)
     return NULL;
 }
 
-/* Words of one buffer must all be of the thread that had it. */
+/* Checks that all words of a buffer are those of the thread that held it. */
 static void check_one_owner(const struct buffer *b)
 {
     const uint64_t *words = (const uint64_t *)b->data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/clock_map.h: no pair, one, a few, thousands; between them and beyond; a clock that
- * drifts, is slewed and is set. */
+/* Tests of cupti/clock_map.h with no pair, one, a few and thousands: times between the pairs and
+ * beyond them; a clock that drifts, is slewed and is set. */
 #include "cupti/clock_map.h"
 
 #include <check.h>
@@ -10,7 +10,7 @@
 
 #include "writer/writer.h"
 
-#define WALL UINT64_C(1750000000000000000) /* CLOCK_REALTIME these years */
+#define WALL UINT64_C(1750000000000000000) /* CLOCK_REALTIME in 2025, ns */
 
 static struct cupti_clock map;
 
@@ -53,8 +53,16 @@ START_TEST(between_two_pairs_is_on_the_line)
     cupti_clock_add(&map, WALL + 2000, 5000);
     static const struct {
         uint64_t cupti, ticks;
-    } cases[] = {{0, 1000},    {1, 1003},    {500, 2500},  {999, 3997}, {1000, 4000},
-                 {1001, 4001}, {1500, 4500}, {2000, 5000}, {2500, 6000} /* slope of both */};
+    } cases[] = {{0, 1000},
+                 {1, 1003},
+                 {500, 2500},
+                 {999, 3997},
+                 {1000, 4000},
+                 /* with the slope of both intervals */
+                 {1001, 4001},
+                 {1500, 4500},
+                 {2000, 5000},
+                 {2500, 6000}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         near(cupti_clock_ticks(&map, WALL + cases[i].cupti), cases[i].ticks, 0);
 }
@@ -69,8 +77,9 @@ START_TEST(a_pair_that_is_not_later_is_ignored)
 }
 END_TEST
 
-/* A counter of 2.1 GHz against a wall clock that drifts by 50 ppm and is slewed by up to 500 ppm;
- * pairs each 25 ms with 40 ns of jitter. Stamps in between come out within 150 ns, and in order. */
+/* A 2.1 GHz counter against a wall clock that drifts by 50 ppm and is slewed by up to 500 ppm.
+ * Pairs come every 25 ms with 40 ns of jitter. Stamps between them must be right to 150 ns, and
+ * in order. */
 START_TEST(follows_a_slewed_clock)
 {
     enum { PAIRS = 6000 };
@@ -93,8 +102,8 @@ START_TEST(follows_a_slewed_clock)
 }
 END_TEST
 
-/* Pairs in line are one from then to now; stamps come out within the jitter of the pairs and what
- * is allowed beside the line. */
+/* Pairs on a line are merged into one interval. Stamps are right within the pairs' jitter plus
+ * the tolerance of the line. */
 START_TEST(a_steady_clock_needs_few_pairs)
 {
     map.rate = 2.1;
@@ -123,7 +132,8 @@ START_TEST(what_was_told_stays)
 }
 END_TEST
 
-/* By D between two pairs L apart: L * D / 4, and what is allowed beside the line. */
+/* A bend of D between two pairs L apart allows an error of L * D / 4, plus the tolerance of the
+ * line. */
 START_TEST(a_bend_is_seen)
 {
     static const double ppm[] = {10, 100, 1000, 10000, 80000};
@@ -155,13 +165,13 @@ START_TEST(the_newest_pairs_are_kept)
     ck_assert_uint_eq(map.count, CLOCK_PAIRS);
     for (uint64_t i = CLOCK_PAIRS; i < CLOCK_PAIRS * 2; i++)
         near(cupti_clock_ticks(&map, at[i]), 1 + i * 1000000, 0);
-    near(cupti_clock_ticks(&map, at[0]), 1, 20000); /* by the oldest slope */
+    near(cupti_clock_ticks(&map, at[0]), 1, 20000); /* extrapolated by the oldest slope */
 }
 END_TEST
 
 START_TEST(beyond_the_ends_goes_on)
 {
-    for (uint64_t i = 0; i < 40; i++) /* jitter of one reading does not tilt what comes after */
+    for (uint64_t i = 0; i < 40; i++) /* one reading's jitter must not tilt the later times */
         cupti_clock_add(&map, WALL + i * 25000000 + (i == 39 ? 100 : 0), 1000000000 + i * 52500000);
     near(cupti_clock_ticks(&map, WALL + 39 * 25000000 + UINT64_C(1000000000)),
          1000000000 + 39 * UINT64_C(52500000) + 2100000000, 1000);
@@ -175,7 +185,7 @@ START_TEST(beyond_the_ends_goes_on)
 }
 END_TEST
 
-/* The wall clock is set back by an hour: stamps of both sides keep their places. */
+/* After the wall clock is set back by an hour, stamps of both sides keep their places. */
 START_TEST(survives_a_clock_set_back)
 {
     uint64_t hour = UINT64_C(3600000000000);
@@ -199,9 +209,9 @@ START_TEST(survives_a_clock_set_forward)
 }
 END_TEST
 
-/* Set between two pairs, 10 ms apart, in the middle: what was stamped before goes by the first of
- * them, what comes after by the second, also where the clock is still behind what was stamped
- * before. A stamp that fits twice is of later. */
+/* The clock is set midway between two pairs that are 10 ms apart. Stamps from before go by the
+ * first pair, stamps from after by the second, even while the clock repeats earlier times. A
+ * stamp that fits both sides counts as later. */
 START_TEST(is_exact_beside_a_step)
 {
     static const int64_t steps[] = {-3600000000000, -500000000, 500000000, 3600000000000};
@@ -235,7 +245,7 @@ static int wall_now(uint64_t *now)
     return answer;
 }
 
-/* Reads and adds what was read. */
+/* Takes a reading and adds it to the map. */
 static void take_reading(int (*now)(uint64_t *))
 {
     struct clock_pair own;
@@ -251,7 +261,7 @@ START_TEST(reads_real_clocks)
         usleep(2000);
     }
     ck_assert_uint_ge(map.count, 2);
-    ck_assert_int_gt(calls, 5); /* the best of a few */
+    ck_assert_int_gt(calls, 5); /* the best of several readings */
     uint64_t last = cupti_clock_last(&map)->ticks;
     uint64_t before = clock_ticks();
     uint64_t stamp = (uint64_t)clock_wall_now();
@@ -264,7 +274,7 @@ START_TEST(reads_real_clocks)
 }
 END_TEST
 
-static int slow; /* so many readings to come are held up */
+static int slow; /* number of readings that will be delayed */
 
 static int held_up_now(uint64_t *now)
 {
@@ -277,7 +287,7 @@ static int held_up_now(uint64_t *now)
     return 0;
 }
 
-/* Half of 200 us would be the error. */
+/* A delayed reading would be wrong by half of its 200 us. */
 START_TEST(a_reading_that_was_held_up_is_made_again)
 {
     clock_start();
@@ -289,7 +299,7 @@ START_TEST(a_reading_that_was_held_up_is_made_again)
     ck_assert_uint_eq(map.count, 2);
     slow = 1000;
     calls = 0;
-    take_reading(held_up_now); /* not for ever */
+    take_reading(held_up_now); /* gives up at 100 tries */
     ck_assert_int_eq(calls, 100);
     ck_assert_uint_eq(map.count, 3);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/clock_pairs.h: who takes pairs of readings, when, and where they go. A reading can
- * be held up on a busy machine, so what is to happen is asked for again and again. */
+/* Tests of cupti/clock_pairs.h: which thread takes pairs of readings, when, and where they go. A
+ * busy machine may delay a reading, so the tests repeat what must happen. */
 #include "cupti/clock_pairs.h"
 
 #include <check.h>
@@ -29,14 +29,14 @@ static void setup(void)
     memset(&map, 0, sizeof map);
 }
 
-/* As a call that ends when a pair is due, if one ever is. */
+/* A CUDA call that ends when a pair is due, if one is ever due. */
 static void call(void)
 {
     uint64_t due = atomic_load(&gpu_clock_due);
     gpu_clock_look(due == UINT64_MAX ? clock_ticks() : due);
 }
 
-/* False, and says so: readings are slow here (valgrind), so no call takes any. */
+/* Opens the gate for calls. False: readings are slow here (valgrind), so calls take no pairs. */
 static bool open_gate(void)
 {
     for (int i = 0; i < OFTEN && atomic_load(&gpu_clock_due) == UINT64_MAX; i++)
@@ -73,8 +73,8 @@ START_TEST(calls_read_the_systems_clock)
 }
 END_TEST
 
-/* The cprof thread reads the clocks, then it is held up while calls go on: what they take is newer
- * than its own reading, and is added behind it the next time. */
+/* The cprof thread reads the clocks and is then delayed while calls take pairs. Those are newer
+ * than its own reading and are added after it, the next time. */
 START_TEST(newer_pairs_wait_for_the_next_time)
 {
     if (!open_gate())
@@ -106,8 +106,7 @@ START_TEST(nobody_reads_before_it_is_due)
 }
 END_TEST
 
-/* CUPTI has our clock, or another one, or does not answer: whatever was taken meanwhile is of no
- * use. */
+/* CUPTI uses another clock or does not answer: pairs taken meanwhile are dropped. */
 START_TEST(another_clock_is_left_alone)
 {
     static const int64_t offs[] = {1000000000, -1000000000, -1700000000000000000, 0};
@@ -123,7 +122,7 @@ START_TEST(another_clock_is_left_alone)
         clock_pairs_take(&map, now, UINT64_MAX);
         ck_assert_uint_eq(map.count, 0);
         atomic_store(&gpu_clock_due, 0);
-        call(); /* sees that it is not wanted */
+        call(); /* notices that no pairs are wanted */
         ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
         clock_pairs_take(&map, now, UINT64_MAX);
         ck_assert_uint_eq(map.count, 0);
@@ -132,8 +131,8 @@ START_TEST(another_clock_is_left_alone)
 }
 END_TEST
 
-/* The cprof thread does not come: the calls stop by themselves, and begin again when it has
- * been. */
+/* While the cprof thread does not take pairs, calls stop taking them. They begin again once it
+ * has. */
 START_TEST(a_full_ring_ends_it)
 {
     if (!open_gate())

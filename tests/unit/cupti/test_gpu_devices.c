@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cupti/devices.c: what is known of a GPU, as JSON, and the occupancy, compared with the CUDA
- * toolkit's own calculation where there is its header. */
+/* Tests of cupti/devices.h: a GPU's properties as JSON, and the occupancy, compared with the
+ * CUDA toolkit's own calculation if its header is installed. */
 #include <check.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 struct gpu {
     const char *name;
     uint32_t major, minor, sms, warps, blocks, shared;
-    uint32_t opt_in; /* most shared memory of a block, by the CUDA documentation */
+    uint32_t opt_in; /* most shared memory of a block with opt-in, from the CUDA documentation */
 };
 
 static const struct gpu gpus[] = {
@@ -88,12 +88,12 @@ START_TEST(not_ours)
 {
     gpu_devices_forget();
     learn(0, &gpus[0]);
-    /* A device that CUDA_VISIBLE_DEVICES hides does not take a visible one's place. */
+    /* A device hidden by CUDA_VISIBLE_DEVICES must not replace a visible one. */
     struct cupti_device hidden = device_of(0, &gpus[1]);
     hidden.is_visible = 0;
     gpu_device_learn(&hidden);
     ck_assert_str_eq(gpu_device_name(0), "NVIDIA H200");
-    /* One more than there is room for. */
+    /* one device more than the table holds */
     learn(127, &gpus[1]);
     learn(128, &gpus[1]);
     ck_assert_str_eq(gpu_device_name(127), "NVIDIA A100-SXM4-80GB");
@@ -101,8 +101,8 @@ START_TEST(not_ours)
 }
 END_TEST
 
-/* Whatever CUPTI says, the text is whole and fits the head of a file, of 16 KB: as many devices as
- * that allows, each with the longest of everything. */
+/* Whatever CUPTI reports, the JSON is complete and fits the 16 KB head of a file. It lists as
+ * many devices as fit, with the longest value of each field. */
 START_TEST(room)
 {
     static char name[300];
@@ -149,7 +149,7 @@ START_TEST(odd_launches)
     gpu_devices_forget();
     learn(0, &gpus[0]);
 
-    struct cupti_kernel k = launch(66, 1024); /* half of the SMs have a block */
+    struct cupti_kernel k = launch(66, 1024); /* half of the SMs run a block */
     gpu_occupancy(&k, &out);
     ck_assert_float_eq_tol(out.kernel.blocks_per_sm, 0.5, 1e-6);
     ck_assert_float_eq_tol(out.kernel.warps_per_sm, 16, 1e-6);
@@ -161,7 +161,8 @@ START_TEST(odd_launches)
     gpu_occupancy(&k, &out);
     ck_assert_int_eq(out.kernel.occupancy, 100);
 
-    k = launch(1 << 20, 128); /* more shared memory than there is: it ran, so one block fitted */
+    /* more shared memory than the SM has: the kernel ran, so one block fitted */
+    k = launch(1 << 20, 128);
     k.dynamic_shared = INT32_MAX;
     gpu_occupancy(&k, &out);
     ck_assert_int_eq(out.kernel.occupancy, 6);
@@ -183,7 +184,7 @@ START_TEST(odd_launches)
 END_TEST
 
 #ifdef HAVE_OCCUPANCY
-/* What the toolkit's own calculation gives, over random launches on each generation. */
+/* Compares with the toolkit's own calculation, for random launches on each generation. */
 START_TEST(occupancy)
 {
     const struct gpu *gpu = &gpus[_i];
@@ -227,7 +228,7 @@ START_TEST(occupancy)
             return; /* the headers are older than this generation */
         }
         if (error != CUDA_OCC_SUCCESS || theirs.activeBlocksPerMultiprocessor == 0) {
-            continue; /* cannot be launched */
+            continue; /* such a launch is impossible */
         }
         struct cupti_kernel k = launch(1 << 20, threads);
         k.registers = (uint16_t)f.numRegs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cupti/gpu_names.c: demangling and keeping names, plain names of CUDA calls, which of them are
- * shown and what follows from them. */
+/* Tests of cupti/gpu_names.h: demangling and storing kernel names; names of CUDA calls, which
+ * calls are shown, and their effects. */
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "cupti/gpu_names.h"
 #include "cupti/translate.h"
 
-/* preload/hooks/hooks.def spells CUDA's types. */
+/* defines CUDA's types for preload/hooks/hooks.def */
 #include "preload/hooks/hooks.h"
 #include "tests/support/sanitizer.h"
 
@@ -26,7 +26,7 @@ START_TEST(kernels)
 {
     ck_text(gpu_name("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
     ck_text(gpu_name(""), "");
-    ck_text(gpu_name("f"), "f"); /* a type's code, but no mangled name */
+    ck_text(gpu_name("f"), "f"); /* "f" is a type's code but no mangled name */
     ck_text(gpu_name("_Z"), "_Z");
     ck_text(gpu_name("_Znot_mangled"), "_Znot_mangled");
     ck_text(gpu_name(NULL), "(unnamed kernel)");
@@ -51,8 +51,8 @@ START_TEST(kept_once)
     struct gpu_text one = gpu_name(name);
     ck_assert_ptr_eq(gpu_name("kernel_one").text, one.text);
     ck_assert_ptr_ne(one.text, name);
-    /* A module was unloaded, and another one's name stands at the same address: longer, shorter, or
-     * with the same beginning. */
+    /* A module was unloaded and another name occupies the same address: longer, shorter, or with
+     * the same beginning. */
     strcpy(name, "kernel_two_is_longer");
     ck_text(gpu_name(name), "kernel_two_is_longer");
     strcpy(name, "ker");
@@ -82,7 +82,7 @@ START_TEST(many)
 }
 END_TEST
 
-/* Names with template arguments run to many thousand characters. */
+/* Names with template arguments can have many thousand characters. */
 START_TEST(long_names)
 {
     static char name[100001];
@@ -90,11 +90,11 @@ START_TEST(long_names)
     struct gpu_text text = gpu_name(name);
     ck_assert_uint_eq(text.len, UINT16_MAX);
     ck_assert_mem_eq(text.text, name, UINT16_MAX);
-    /* The end counts too, although it is not shown. */
+    /* Names that differ only in the part that is cut off are different names. */
     name[sizeof(name) - 2] = 'x';
     ck_assert_ptr_ne(gpu_name(name).text, text.text);
 
-    /* libsupc++ gives up above 1024 characters: the name stays as it is. */
+    /* libsupc++ gives up above 1024 characters: the name stays mangled. */
     strcpy(name, "_Z1fI");
     for (int i = 0; i < 400; i++)
         strcat(name, "N3abc2deE");
@@ -110,7 +110,8 @@ START_TEST(long_names)
     ck_assert_uint_eq(text.len, 100 * 5 + 1);
 #endif
 
-    /* Longer than all memory: each type names the one before twice. Cut, in no time. */
+    /* Demangles to more than all memory, because each type names the previous one twice. Must be
+     * cut, quickly. */
     strcpy(name, "_Z1f1AIiiE");
     for (const char *before = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"; *before; before++)
         sprintf(name + strlen(name), "S_IS%c_S%c_E", *before, *before);
@@ -122,10 +123,10 @@ START_TEST(long_names)
 }
 END_TEST
 
-/* ThreadSanitizer keeps 770 KB of its own in a thread's stack. */
+/* ThreadSanitizer uses 770 KB of each thread's stack. */
 #define STACK (UNDER_TSAN ? 2u << 20 : 512u << 10)
 
-/* Names that nest as deep as 1024 characters allow, on half the stack of the cprof thread. */
+/* Names nested as deep as 1024 characters allow, on half the stack of the cprof thread. */
 static void *demangle_hostile(void *arg)
 {
     static const char *const pieces[] = {"P",    "I",  "N1a", "K", "F",  "M1a", "DT",
@@ -249,7 +250,7 @@ static const struct {
     {100000, true, "cuEventRecord", "cuEventRecord", true, EFFECT_NONE}, /* beyond the table */
 };
 
-/* Last of the names: with CK_FORK=no these use up the room. */
+/* Keep last: with CK_FORK=no these names fill the table. */
 START_TEST(full)
 {
     enum { LEN = 60000, ROOM = 64 << 20 };
@@ -315,7 +316,7 @@ START_TEST(calls_are_asked_once)
 }
 END_TEST
 
-/* The writer waits for CUPTI's record of each hooked call. */
+/* The writer waits for CUPTI's record of every hooked call. */
 START_TEST(hooked_calls_are_shown)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cupti/records.h against the real headers of CUPTI: every field that cprof reads lies where each
- * struct version has it. The checks are made by the compiler; which versions of a struct there are
- * depends on the headers. */
+/* cupti/records.h against the real CUPTI headers: each field that cprof reads must have its
+ * offset in each version of the struct. The compiler checks this. The headers determine which
+ * versions exist. */
 #include <check.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
     _Static_assert(offsetof(struct view, ours) == offsetof(real, theirs) &&                        \
                        sizeof(((struct view *)0)->ours) == sizeof(((real *)0)->theirs),            \
                    #view "." #ours " is " #real "." #theirs);
-/* The first of three int32_t that CUPTI gives one by one. */
+/* The first of three int32_t that CUPTI declares separately. */
 #define AT(view, ours, real, theirs)                                                               \
     _Static_assert(offsetof(struct view, ours) == offsetof(real, theirs), #view "." #ours);
 #define SIZE(real, bytes) _Static_assert(sizeof(real) == (bytes), #real " has " #bytes " bytes");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Raw buffers of CUPTI (CPROF_GPU_DUMP, cupti/dump.h) replayed through cupti/translate.c: each
- * record is taken, none is without sense. tests/fixtures/<program>-<version>.bin are of the
- * simulated GPU, <program>-cupti-<version>-<number>.bin of an H200 with CUDA 13.0, brought back by
- * scripts/gpu_check.sh. Addresses in them are dead: texts are put back where records pointed to
- * them, and other pointers are cleared. */
+/* Replays raw CUPTI buffers (CPROF_GPU_DUMP, cupti/dump.h) through cupti/translate.c: every
+ * record must be accepted and make sense. tests/fixtures/<program>-<version>.bin are of the
+ * simulated GPU. <program>-cupti-<version>-<number>.bin are of an H200 with CUDA 13.0, collected
+ * by scripts/gpu_check.sh. Pointers are invalid now: texts are restored from the dump, other
+ * pointers are cleared. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static void *record_of(const struct dump *d, uint32_t i)
     return d->records + offset;
 }
 
-/* A copy, kept for good: names are known by their address. */
+/* A copy that is never freed, because names are identified by address. */
 static const char *keep(const uint8_t *text, uint32_t len)
 {
     static char kept[1 << 20];
@@ -91,7 +91,7 @@ static const char *keep(const uint8_t *text, uint32_t len)
     return copy;
 }
 
-/* A copy of the text that was at the address; NULL: there was none. */
+/* A copy of the text that was at this address, or NULL. */
 static const char *text_at(const struct dump *d, uint64_t address)
 {
     for (const uint8_t *at = d->texts; at < d->end;) {
@@ -195,7 +195,7 @@ static struct counts replay(const char *path)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* Every dump there is, of whatever program and version. */
+/* All dumps of all programs and versions. */
 START_TEST(nothing_is_without_sense)
 {
     DIR *folder = opendir(FOLDER);
@@ -221,7 +221,7 @@ START_TEST(nothing_is_without_sense)
 }
 END_TEST
 
-/* What tests/gpu/graphs --launches 1 and pools --rounds 1 launch. */
+/* The launches of tests/gpu/graphs --launches 1 and pools --rounds 1. */
 START_TEST(every_launch_is_there)
 {
     static const char *const versions[] = {"18", "26", "130000"};
@@ -244,8 +244,7 @@ START_TEST(every_launch_is_there)
 }
 END_TEST
 
-/* Of the programs of tests/gpu, as scripts/gpu_check runs them for this (run_raw()), on real
- * hardware. */
+/* Dumps of the programs of tests/gpu on real hardware, made by run_raw() of scripts/gpu_check. */
 START_TEST(what_a_real_gpu_gave)
 {
     static const struct {

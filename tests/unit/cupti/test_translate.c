@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cupti/translate.c: every kind in every version of its struct, built from the real structs. Behind
- * a struct stands rubbish, so that a field which that version does not have is seen to be left
- * alone. */
+/* Tests of cupti/translate.h with every kind in every version of its struct, built from the real
+ * structs. Garbage follows each struct, which shows reads of fields that the version does not
+ * have. */
 #include <check.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 enum { V11_8 = 18, V12_0 = 18, V12_2 = 20, V12_3 = 21, V12_4 = 22, V12_6 = 24, V12_8 = 26 };
 enum { V13_0 = 130000, V13_1 = 130100 };
 
-/* A record, 8-byte aligned as in CUPTI's buffers, with rubbish behind it. */
+/* A record, 8-byte aligned as in CUPTI's buffers, followed by garbage. */
 static union {
     uint64_t align;
     uint8_t bytes[512];
@@ -138,7 +138,7 @@ static void add_context(uint32_t context, uint32_t device)
         return k;                                                                                  \
     }
 
-/* The priority of 13.1 (Kernel11) stands behind Kernel10. */
+/* Kernel11 (13.1) appends the priority to Kernel10. */
 static void *make_kernel_with_priority(void);
 
 MAKE_KERNEL(CUpti_ActivityKernel8)
@@ -210,7 +210,7 @@ START_TEST(kernel)
     ck_assert_float_eq_tol(out.kernel.blocks_per_sm, 4, 1e-6);
     ck_assert_float_eq_tol(out.kernel.warps_per_sm, 32, 1e-6);
     ck_assert_int_eq(out.kernel.occupancy, 50);
-    /* It tells the context's device too. */
+    /* The record also identifies the context's device. */
     ck_assert_uint_eq(gpu_device_of(1), 0);
 }
 END_TEST
@@ -221,7 +221,7 @@ START_TEST(kernel_without)
     CUpti_ActivityKernel9 *k = make_CUpti_ActivityKernel9();
     k->name = NULL;
     k->channelID = UINT32_MAX;
-    k->queued = 2000000; /* after it began: nonsense */
+    k->queued = 2000000; /* after the start: invalid */
     ck_assert_int_eq(take(V12_0), TRANSLATE_RECORD);
     ck_name("(unnamed kernel)");
     ck_assert(!out.kernel.has_channel);
@@ -235,13 +235,13 @@ START_TEST(kernel_without)
     uint64_t ns = (uint64_t)(1000 * 1e9 / clock_ticks_per_second());
     ck_assert(out.kernel.queued_ns + 1 >= ns && out.kernel.queued_ns <= ns + 1);
 
-    /* Numbers that no kernel has. */
+    /* values that no kernel can have */
     add_device();
     k = make_CUpti_ActivityKernel9();
     k->gridX = k->gridY = k->gridZ = INT32_MAX;
     k->staticSharedMemory = k->dynamicSharedMemory = INT32_MIN;
     ck_assert_int_eq(take(V12_0), TRANSLATE_RECORD);
-    ck_assert_int_eq(out.kernel.occupancy, 75); /* by its registers */
+    ck_assert_int_eq(out.kernel.occupancy, 75); /* limited by its registers */
     k->blockX = k->blockY = k->blockZ = INT32_MAX;
     ck_assert_int_eq(take(V12_0), TRANSLATE_RECORD);
     ck_assert_int_eq(out.kernel.occupancy, -1);
@@ -373,7 +373,7 @@ START_TEST(fill)
     ck_assert_uint_eq(out.copy.bytes, 512);
     ck_assert_uint_eq(out.copy.to_kind, 5);
     ck_assert_uint_eq(out.copy.channel, 4);
-    f->memoryKind = 0x103; /* not a kind, and not 3 */
+    f->memoryKind = 0x103; /* an invalid kind, although its low byte is 3 */
     ck_assert_int_eq(take(V11_8), TRANSLATE_RECORD);
     ck_name("Memset (Unknown)");
     ck_assert_uint_eq(out.copy.to_kind, 0);
@@ -421,9 +421,9 @@ START_TEST(call)
     make_call(CUPTI_ACTIVITY_KIND_RUNTIME, 1);
     ck_assert_int_eq(take(V12_4), TRANSLATE_SKIPPED);
     c = make_call(CUPTI_ACTIVITY_KIND_DRIVER, 1);
-    c->start = c->end = 0; /* not a loss: it would not have been shown */
+    c->start = c->end = 0; /* no loss, because the call would not be shown */
     ck_assert_int_eq(take(V12_4), TRANSLATE_SKIPPED);
-    make_call(CUPTI_ACTIVITY_KIND_DRIVER, 77); /* an older CUPTI under a newer driver */
+    make_call(CUPTI_ACTIVITY_KIND_DRIVER, 77); /* older CUPTI under a newer driver */
     ck_assert_int_eq(take(V12_4), TRANSLATE_SKIPPED);
 }
 END_TEST
@@ -552,7 +552,7 @@ START_TEST(overhead)
     ck_name("Command Buffer Full");
     ck_times(15, 25);
     ck_place(GPU_NONE, GPU_NONE, GPU_NONE);
-    ck_assert_uint_eq(out.overhead.tid, 0); /* before 12.4 it names none that there is */
+    ck_assert_uint_eq(out.overhead.tid, 0); /* before 12.4 the record names no thread */
 
     CUpti_ActivityOverhead2 *o2 = record(sizeof(*o2));
     FILL_OVERHEAD(o2);
@@ -560,7 +560,7 @@ START_TEST(overhead)
     ck_assert_int_eq(take(V12_3), TRANSLATE_RECORD);
     ck_assert_uint_eq(out.correlation, 17);
 
-    /* The leak sanitizer sees whether the data is freed, also where the record is of no use. */
+    /* The leak sanitizer checks that the data is freed, even if the record is useless. */
     for (int i = 0; i < 3; i++) {
         CUpti_ActivityOverhead3 *o3 = record(sizeof(*o3));
         FILL_OVERHEAD(o3);
@@ -645,7 +645,7 @@ START_TEST(memory)
     ck_assert_uint_eq(out.flags, GPU_RELEASE);
     ck_place(1, GPU_NONE, GPU_NONE);
     ck_assert_uint_eq(out.memory.pool, 0x5000);
-    ck_assert_uint_eq(out.memory.pool_size, 0); /* the field holds a process id */
+    ck_assert_uint_eq(out.memory.pool_size, 0); /* here the field holds a process id */
     m->memoryPoolConfig.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_INVALID;
     ck_assert_int_eq(take(V13_0), TRANSLATE_RECORD);
     ck_assert_uint_eq(out.memory.pool, 0);
@@ -729,7 +729,7 @@ START_TEST(times)
                 ck_times(cases[i].start + 5, cases[i].end + 5);
         }
     }
-    /* A clock that maps an interval backwards does not make one that ends before it starts. */
+    /* An interval must not end before its start, even if the clock maps it backwards. */
     make_CUpti_ActivityMemcpy5();
     CUpti_ActivityMemcpy5 *c = (CUpti_ActivityMemcpy5 *)room.bytes;
     c->start = 10;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of writer/writer.h from the first edge to the exit line, with the real cprof thread and
- * real files: what stands in which file, what is kept and what is thrown away, what is counted, and
- * what happens when something fails. */
+ * real files: the contents of each file, what is kept, dropped or counted, and the effect of
+ * failures. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -55,7 +55,7 @@ START_TEST(one_window)
     ck_assert_uint_eq(capture_lines(said, "cprof: rank 0: 1 trace, 1,004 events, 0 lost: /tmp/"),
                       1);
     ck_assert_str_eq(capture_stdout(), "");
-    writer_finish(); /* again: nothing */
+    writer_finish(); /* no effect the second time */
     ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
 }
 END_TEST
@@ -63,7 +63,7 @@ END_TEST
 START_TEST(what_comes_before_and_after_is_dropped_silently)
 {
     session_start(ACTION_SKIP, false);
-    session_span("before"); /* as by a thread that saw the gate a moment too late */
+    session_span("before"); /* as by a thread that read the gate a moment too late */
     session_open("across");
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("inside");
@@ -82,7 +82,7 @@ START_TEST(what_comes_before_and_after_is_dropped_silently)
 }
 END_TEST
 
-/* A span of another thread that begins and ends when told. */
+/* A span of another thread, which begins and ends when told. */
 static struct {
     pthread_t thread;
     pthread_barrier_t barrier;
@@ -112,7 +112,7 @@ START_TEST(a_span_belongs_where_it_starts)
     session_step(ACTION_ACTIVE_AND_SAVE);
     pthread_barrier_wait(&other.barrier);
     pthread_barrier_wait(&other.barrier);
-    session_step(ACTION_ACTIVE_AND_SAVE); /* back to back */
+    session_step(ACTION_ACTIVE_AND_SAVE); /* contiguous windows */
     session_span("second");
     session_sleep(100);
     pthread_barrier_wait(&other.barrier);
@@ -146,14 +146,14 @@ START_TEST(a_span_that_stays_open_is_unfinished)
     for (unsigned i = 0; i < 100 && session_files("t2.json") != session_files(""); i++)
         session_sleep(50);
     session_sleep(700);
-    session_close("forever"); /* long after its file */
+    session_close("forever"); /* long after its file was written */
     session_end();
     struct trace t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "forever"), 1);
     const char *event = trace_event(&t, 'X', "forever");
     ck_assert_ptr_nonnull(strstr(event, "\"finished\": \"false\""));
     double dur = trace_number(event, "dur");
-    ck_assert(dur > 15000 && dur < 500000); /* to the window's end, not to the file's */
+    ck_assert(dur > 15000 && dur < 500000); /* until the window's end, not the file's */
     ck_assert_int_eq((int)trace_number(t.text, "unfinished"), 1);
     trace_check_lost(&t, "total", 0);
     trace_free(&t);
@@ -220,7 +220,7 @@ START_TEST(markers_of_warmup_stand_at_the_head)
     ck_assert_uint_eq(trace_named(&t, 'X', "marker"), 1);
     ck_assert_uint_eq(trace_named(&t, 'i', "inside"), 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "operator"), 0);
-    ck_assert_uint_eq(trace_named(&t, 'X', "open operator"), 0); /* nor as unfinished */
+    ck_assert_uint_eq(trace_named(&t, 'X', "open operator"), 0); /* nor as an unfinished one */
     ck_assert_uint_eq(trace_named(&t, 'X', "open marker"), 1);
     ck_assert_uint_eq(trace_named(&t, 'i', "of the next"), 0);
     trace_check_lost(&t, "total", 0);
@@ -232,7 +232,7 @@ START_TEST(markers_of_warmup_stand_at_the_head)
 }
 END_TEST
 
-/* Also where the warmup step is the first one, which is kept until there is a mark: of a program
+/* Also if the warmup step is the first. It is kept until a mark comes, because in a program
  * without marks it is the trace. */
 START_TEST(tasks_of_warmup_stand_nowhere)
 {
@@ -273,7 +273,7 @@ START_TEST(step_0_is_the_trace_of_a_program_without_marks)
     span_add_flags(session_open("task"), REC_MARKER | REC_TASK);
     session_close("task");
     session_open("open");
-    session_sleep(50); /* so that some of it is taken out of the ring before the end */
+    session_sleep(50); /* lets the cprof thread take some of it before the end */
     session_span("kept");
     session_end();
     struct trace t = session_trace(0);
@@ -322,7 +322,7 @@ END_TEST
 
 START_TEST(the_first_mark_throws_step_0_away)
 {
-    bool warm = _i == 1; /* the schedule warms up in step 0: its markers stay */
+    bool warm = _i == 1; /* the schedule warms up in step 0, so its markers stay */
     session_start(warm ? ACTION_WARMUP : ACTION_SKIP, true);
     session_span("operator");
     session_instant("marker", REC_MARKER);
@@ -345,7 +345,7 @@ START_TEST(the_first_mark_throws_step_0_away)
 }
 END_TEST
 
-/* What comes before the first mark is on disk after a second, under a name of its own. */
+/* Records before the first mark are on disk after a second, under a separate name. */
 START_TEST(step_0_is_on_disk_after_a_second)
 {
     char path[PATH_MAX];
@@ -362,7 +362,7 @@ START_TEST(step_0_is_on_disk_after_a_second)
     trace_free(&t);
     if (_i == 0) {
         session_step(ACTION_SKIP);
-        session_await(".part", 0); /* the first mark takes it away */
+        session_await(".part", 0); /* the first mark removes it */
         session_end();
         ck_assert_uint_eq(session_files(""), 0);
         return;
@@ -377,7 +377,7 @@ START_TEST(step_0_is_on_disk_after_a_second)
 }
 END_TEST
 
-/* The file has a limit, at which its oldest half goes. Rows keep their names. */
+/* The file has a size limit, at which its oldest half is dropped. Rows keep their names. */
 START_TEST(step_0_is_kept_up_to_a_limit)
 {
     enum { MOST = 400000, MADE = 20000 };
@@ -396,7 +396,7 @@ START_TEST(step_0_is_kept_up_to_a_limit)
     }
     session_end();
     ck_assert_int_gt(largest, MOST / 2);
-    ck_assert_int_le(largest, MOST + 10000); /* its trailer */
+    ck_assert_int_le(largest, MOST + 10000); /* room for its trailer */
     struct trace t = session_trace(0);
     unsigned kept = trace_named(&t, 'X', "kept") + 1;
     ck_assert_uint_gt(kept, 500);
@@ -423,7 +423,7 @@ START_TEST(what_is_kept_keeps_its_thread)
 {
     session_start(ACTION_SKIP, true);
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
-    for (unsigned i = 0; i < 6; i++) { /* each takes over the log of the one before */
+    for (unsigned i = 0; i < 6; i++) { /* each reuses the log of the previous thread */
         pthread_t thread;
         ck_assert_int_eq(pthread_create(&thread, NULL, span_of_a_short_life, (void *)names[i]), 0);
         pthread_join(thread, NULL);
@@ -452,8 +452,8 @@ static void *marker_of_a_named_thread(void *log)
     return NULL;
 }
 
-/* In the file of the window that its marks are kept for, and nowhere else: another thread may get
- * its number. */
+/* The name is only in the file of the window whose marks are kept, because another thread may get
+ * the thread's number. */
 START_TEST(a_thread_that_ends_in_warmup_keeps_its_name_until_then)
 {
     struct thread_log *log = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/writer.h that count: with many threads through several windows, with rings and
- * files that overflow, each record stands in one file or among the losses. */
+/* Tests of the counts of writer/writer.h. With many threads, several windows, and rings and
+ * files that overflow, each record is in exactly one file or among the losses. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -21,7 +21,7 @@
 
 static struct {
     _Atomic bool over;
-    uint64_t starts[THREADS][SPANS]; /* of each span made */
+    uint64_t starts[THREADS][SPANS]; /* of each span */
     unsigned made[THREADS];
     unsigned pause; /* spans between two short sleeps */
 } work;
@@ -85,7 +85,7 @@ START_TEST(exactly_what_was_made_stands_in_each_window)
     start_workers(16);
     int64_t step = 0;
     for (unsigned i = 0; i < WINDOWS; i++) {
-        for (unsigned k = 0; i % 2 == 0 && k < 2; k++, step++) /* every other one back to back */
+        for (unsigned k = 0; i % 2 == 0 && k < 2; k++, step++) /* every other one contiguous */
             session_step(kinds[1 + k]);
         from[i] = session_step(ACTION_ACTIVE);
         session_sleep(i == 3 ? 400 : 25);
@@ -96,7 +96,7 @@ START_TEST(exactly_what_was_made_stands_in_each_window)
         if (i % 2 == 1 || i + 1 == WINDOWS)
             to[i] = session_step(ACTION_SKIP), step++;
         else
-            to[i] = 0; /* the next one's edge */
+            to[i] = 0; /* until the next window's edge */
         session_sleep(i % 2 ? 15 : 0);
     }
     join_workers();
@@ -121,7 +121,7 @@ START_TEST(records_and_losses_make_all)
     session_options.ring_bytes = 65536;
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE);
-    start_workers(SPANS + 1); /* never pauses: the rings overflow */
+    start_workers(SPANS + 1); /* without pauses: the rings overflow */
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(workers[i], NULL);
     session_step(ACTION_SKIP);
@@ -188,8 +188,8 @@ START_TEST(a_continuous_recording_goes_on_in_the_next_file)
 }
 END_TEST
 
-/* A span that ends just when its file is finished: after the rings were drained, before the thread
- * looks for open spans. */
+/* A span that ends while its file is finished: after the rings were drained, before the thread
+ * searches for open spans. */
 static _Atomic int moment; /* 1: wait for the next flush, 2: it has begun, 3: the span has ended */
 
 static void end_in_flush(struct trace_identity *out)
@@ -224,7 +224,7 @@ START_TEST(a_span_that_ends_at_the_last_moment)
 }
 END_TEST
 
-/* The cprof thread waits at the end of a pass. */
+/* Makes the cprof thread wait at the end of a pass. */
 static int wait_in_pass(bool stopping)
 {
     int armed = 1;
@@ -234,7 +234,7 @@ static int wait_in_pass(bool stopping)
     return stopping ? -1 : 1;
 }
 
-/* Returns when it waits there; it goes on at moment 3. */
+/* Returns when the cprof thread waits there. It goes on at moment 3. */
 static void stop_in_pass(void)
 {
     atomic_store(&moment, 1);
@@ -243,9 +243,8 @@ static void stop_in_pass(void)
         usleep(100);
 }
 
-/* A window has come and gone, and something is lost behind it, before the cprof thread learns that
- * markers of steps to skip are wanted. What is lost behind a window is none of its own, and no
- * count runs below zero. */
+/* After a window, something is lost before the cprof thread learns that markers of skipped steps
+ * are wanted. That loss is not the window's, and no count becomes negative. */
 START_TEST(markers_of_skipped_steps_that_are_wanted_late)
 {
     session_options.each_pass = wait_in_pass;
@@ -266,8 +265,8 @@ START_TEST(markers_of_skipped_steps_that_are_wanted_late)
 }
 END_TEST
 
-/* The ring is full when a span ends behind the window in which it began: the loss is that window's,
- * and of no other. */
+/* The ring is full when a span ends after the window in which it began. The loss is counted for
+ * that window only. */
 START_TEST(a_span_that_finds_no_room_behind_its_window)
 {
     session_options.each_pass = wait_in_pass;
@@ -300,7 +299,7 @@ START_TEST(a_span_that_finds_no_room_behind_its_window)
 }
 END_TEST
 
-/* Held behind the edges of a pass. */
+/* Holds the cprof thread after the edges of a pass. */
 static uint64_t wait_in_collect(enum gpu_flush flush,
                                 void (*each)(const struct gpu_record *r, void *arg), void *arg,
                                 struct gpu_faults *faults)
@@ -310,8 +309,8 @@ static uint64_t wait_in_collect(enum gpu_flush flush,
     return 0;
 }
 
-/* So many steps come at once that recording is turned off: one window ends there, and none is made
- * of those that found no room. */
+/* So many steps come at once that recording is turned off. One window ends there, and none is
+ * made of the steps that found no room. */
 START_TEST(steps_that_find_no_room)
 {
     static struct gpu_source held;
@@ -332,8 +331,8 @@ START_TEST(steps_that_find_no_room)
 }
 END_TEST
 
-/* The system takes the processor from the thread that marks a step, between the mark and telling
- * the cprof thread of it. Other threads record in the new step meanwhile. */
+/* The thread that marks a step loses the processor between the mark and its report to the cprof
+ * thread. Other threads record in the new step meanwhile. */
 START_TEST(a_mark_that_is_held_up)
 {
     session_start(ACTION_SKIP, false);
@@ -361,7 +360,7 @@ START_TEST(a_mark_that_is_held_up)
 }
 END_TEST
 
-/* A host's log is not ours to fill, but what was lost is said. */
+/* The host's log must not be filled, but losses are reported. */
 START_TEST(the_line_at_exit_comes_after_any_number_of_lines)
 {
     session_start(ACTION_ACTIVE, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/writer.h where something goes wrong: full queues, folders that are none, no
- * memory, names that are taken, forks, kills; and of what the cprof thread is to its host. */
+/* Tests of writer/writer.h under failures: full queues, missing folders, no memory, taken names,
+ * forks, kills. Also of the cprof thread's attributes. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -27,7 +27,7 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Lets the cprof thread wait inside a call of ours. */
+/* Makes the cprof thread wait inside a call of the test. */
 static _Atomic bool held_back;
 static _Atomic unsigned times_held;
 
@@ -76,7 +76,7 @@ START_TEST(a_full_queue_of_edges_turns_recording_off_until_it_is_empty)
     session_span("behind it");
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_end();
-    ck_assert_uint_eq(session_files(".part"), 0); /* what was recorded until then is a trace */
+    ck_assert_uint_eq(session_files(".part"), 0); /* the records so far are a trace */
     ck_assert_uint_eq(session_files(""), 2);
     char pattern[160];
     glob_t found;
@@ -98,15 +98,15 @@ START_TEST(a_full_queue_of_edges_turns_recording_off_until_it_is_empty)
 }
 END_TEST
 
-/* The first step that finds room again begins a window: of its own losses, and written at once,
- * however long the step is. */
+/* The first step that finds room again begins a window. The window has only its own losses and
+ * is written at once, however long the step is. */
 START_TEST(the_first_step_behind_a_full_queue)
 {
     session_options.identity = hold_identity;
     atomic_store(&held_back, true);
     session_start(ACTION_ACTIVE, false);
     session_span("span");
-    span_data_room(thread_log_get(), NULL, UINT16_MAX); /* text_cut */
+    span_data_room(thread_log_get(), NULL, UINT16_MAX); /* counts as text_cut */
     wait_until_held();
     unsigned steps = 0;
     for (; gate_open(GATE_SPANS) && steps < MANY_STEPS; steps++)
@@ -114,7 +114,7 @@ START_TEST(the_first_step_behind_a_full_queue)
     atomic_store(&held_back, false);
     session_await(".json", 1);
     session_await(".part", 0);
-    session_sleep(100); /* it sleeps, too: nothing is recorded */
+    session_sleep(100); /* the cprof thread sleeps, too, because nothing is recorded */
     session_step(ACTION_ACTIVE);
     session_span("behind it");
     session_await(".part", 1);
@@ -149,7 +149,7 @@ START_TEST(a_folder_that_is_a_file)
 }
 END_TEST
 
-/* CUPTI costs each launch something, and nothing comes of it any more. */
+/* CUPTI makes each launch slower, and its records are no longer used. */
 START_TEST(the_gpu_is_not_recorded_when_writing_has_failed)
 {
     char file[160];
@@ -207,7 +207,7 @@ START_TEST(no_thread_to_be_had)
     writer_set_gate(SESSION_GATE);
     ck_assert(!writer_run());
     ck_assert(!gate_open(~0u));
-    for (unsigned i = 0; i < 10; i++) { /* steps of a program that goes on */
+    for (unsigned i = 0; i < 10; i++) { /* the program goes on with steps */
         session_step(ACTION_ACTIVE);
         ck_assert(!gate_open(~0u));
     }
@@ -263,9 +263,9 @@ START_TEST(traces_of_an_earlier_run_are_in_the_way)
     session_options.overwrite = _i == 1;
     session_options.run_started_ns = clock_wall_now() + INT64_C(3600000000000);
     if (_i == 2)
-        session_options.run_started_ns = 1; /* it is of this run */
+        session_options.run_started_ns = 1; /* the file is of this run */
     bool stops = _i == 0 || _i == 4;
-    if (_i >= 3) { /* it is of a moment before, and 3: nobody named the run */
+    if (_i >= 3) { /* the file is older; 3: the run has no name */
         struct timespec now;
         do
             clock_gettime(CLOCK_REALTIME, &now);
@@ -294,11 +294,11 @@ START_TEST(a_name_that_is_taken)
     session_span("span");
     session_end();
     ck_assert_int_eq(stat(file, &st), 0);
-    ck_assert_int_eq(st.st_size, 0); /* not ours to touch */
+    ck_assert_int_eq(st.st_size, 0); /* another's file, untouched */
     snprintf(file, sizeof file, "%s/t0-2.json", session_folder);
     struct trace t = trace_read(file);
     ck_assert_uint_eq(trace_named(&t, 'X', "span"), 1);
-    ck_assert_ptr_nonnull(strstr(t.text, "/t0-2.json\"\n}")); /* it knows its name */
+    ck_assert_ptr_nonnull(strstr(t.text, "/t0-2.json\"\n}")); /* the trace holds its own name */
     trace_free(&t);
 }
 END_TEST
@@ -339,8 +339,8 @@ START_TEST(a_forked_child_is_inert)
 }
 END_TEST
 
-/* Waits until so much is in the file and the flush that wrote it is over: nothing has changed for a
- * while, and the next one is far. */
+/* Waits until the file has this size and the flush is over: nothing has changed for a while, and
+ * the next flush is far. */
 static void wait_for_flush(const char *path, off_t bytes)
 {
     struct stat st = {0}, last = {0};
@@ -381,8 +381,8 @@ START_TEST(a_killed_process_leaves_a_whole_trace)
 }
 END_TEST
 
-/* A line of /proc/self/task/TID/status of the thread named cprof; the test fails when there is
- * none. */
+/* A line of /proc/self/task/TID/status of the thread named cprof. Fails if there is no such
+ * thread. */
 static const char *of_the_thread(const char *key)
 {
     static char line[256];

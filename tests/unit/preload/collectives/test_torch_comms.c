@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/collectives/torch_comms.c on an object laid out by hand as torch lays it out,
- * and of what collectives.c makes of it. */
+/* Tests of preload/collectives/torch_comms.c on an object built with torch's layout, and of the
+ * args that collectives.c makes of it. */
 #include "preload/collectives/torch_comms.h"
 
 #include "preload/collectives/collectives.h"
 #include "tests/support/torch_objects.h"
 #include "writer/json/json_args.h"
 
-#define ROUGHLY 512u /* bytes of the object, more than any version's */
+#define ROUGHLY 512u /* upper bound of the object's size in all versions */
 
-static const void *kept; /* by the thread, under the kind asked for */
+static const void *kept; /* stored by the thread under the kind asked for */
 static uintptr_t asked_kind;
 
 static const void *debug_info(uintptr_t kind)
@@ -18,8 +18,8 @@ static const void *debug_info(uintptr_t kind)
     return kept;
 }
 
-/* As C++ lays out an object with virtual functions: its table, before which its type stands, which
- * names itself. */
+/* An object with virtual functions as C++ lays it out: a pointer to its table, which is preceded
+ * by its type, which holds its name. */
 static void *object_of(const char *type_name)
 {
     const void **type = make(2 * sizeof *type), **table = make(3 * sizeof *table);
@@ -34,7 +34,7 @@ static void set_text(void *object, uint16_t at, const char *text)
 {
     char *copy = make(24 + strlen(text) + 1);
     uint64_t len = strlen(text);
-    memcpy(copy, &len, sizeof len); /* where the old ABI has it */
+    memcpy(copy, &len, sizeof len); /* where the old ABI stores the length */
     strcpy(copy + 24, text);
     SET(object, at, const void *, copy + 24);
     if (l->cxx11_abi)
@@ -130,7 +130,7 @@ START_TEST(older_ones)
     start_as(4, _i);
     ck_assert_str_eq(told(comms("allreduce", 3)), wanted);
     struct torch_comms read;
-    start_as(3, _i); /* its objects are not known */
+    start_as(3, _i); /* a version whose objects are unknown */
     kept = make(ROUGHLY);
     ck_assert(!torch_comms_read(&read));
 }
@@ -141,7 +141,7 @@ START_TEST(the_other_side_of_a_send)
     ck_assert_ptr_nonnull(strstr(told(comms("send", 2)), "\"Rank\": 2, \"Dst Rank\": 5, "));
     ck_assert_ptr_nonnull(strstr(told(comms("recv", 1)), "\"Rank\": 1, \"Src Rank\": 3, "));
     ck_assert_ptr_null(strstr(told(comms("allreduce", 1)), "Src Rank"));
-    void *unknown = comms("send", 2); /* as c10d leaves it where ranks lie at odd distances */
+    void *unknown = comms("send", 2); /* c10d leaves this when ranks are not equally spaced */
     SET(unknown, l->pc_start, int32_t, -1);
     SET(unknown, l->pc_stride, int32_t, -1);
     set_numbers(unknown, l->pc_ranks, 0, 0, 0);

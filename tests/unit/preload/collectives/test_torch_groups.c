@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/collectives/torch_groups.c on objects laid out by hand as torch 2.13 lays them
- * out, and of what collectives.c makes of them. */
+/* Tests of preload/collectives/torch_groups.c on objects built with torch 2.13's layout, and of
+ * the args that collectives.c makes of them. */
 #include "preload/collectives/torch_groups.h"
 
 #include "preload/collectives/collectives.h"
@@ -21,7 +21,7 @@ static void *group(int32_t rank, int32_t size)
     return made;
 }
 
-/* The object around a group, with so many slots. */
+/* An object that wraps a group, with this many slots. */
 static void *around(void *of, unsigned slots, uint16_t tag)
 {
     char *first = make(slots ? slots * l->iv_size : 1), *object = make(l->ob_slots + 24u);
@@ -77,12 +77,13 @@ START_TEST(a_range_takes_what_its_operator_noted)
         ck_assert_int_eq(got.peer, 3);
         ck_assert_int_eq(got.peer_is, PEER_ROOT);
         ck_assert_uint_eq(got.seq, i);
-        ck_assert(!take(sent, &got)); /* once */
+        ck_assert(!take(sent, &got)); /* a note is taken once */
     }
 }
 END_TEST
 
-/* The word behind the group is the tag; it is of two ranks although it names none. */
+/* The word after the group is the tag. A receive from any rank is a transfer between two ranks,
+ * although it names no peer. */
 START_TEST(whoever_sends_first)
 {
     void *received = TENSOR(FLOAT, 10), *world = group(1, 4);
@@ -108,7 +109,7 @@ static void ask(void *tensor, void *of)
     note("c10d::allreduce_");
 }
 
-/* Which of two that only read it begins first is not known. */
+/* When two groups send the same tensor, it is unknown which begins first. */
 START_TEST(a_tensor_that_is_sent_in_two_groups_has_none)
 {
     void *sent = TENSOR(FLOAT, 10), *world = group(1, 4), *pair = group(0, 2);
@@ -118,13 +119,13 @@ START_TEST(a_tensor_that_is_sent_in_two_groups_has_none)
     ck_assert(!take(sent, &got));
     ck_assert(!take(sent, &got));
     ask(sent, world);
-    ask(sent, world); /* the first one was not seen to begin */
+    ask(sent, world); /* the start of the first was not seen */
     ck_assert(take(sent, &got));
     ck_assert_ptr_eq(got.group, world);
 }
 END_TEST
 
-/* What is sent is the input before the group; results stand before it. */
+/* The sent tensor is the input before the group; results stand before it. */
 START_TEST(of_several_tensors_the_one_that_is_sent)
 {
     void *in = TENSOR(FLOAT, 10), *out = TENSOR(FLOAT, 20);
@@ -136,7 +137,7 @@ START_TEST(of_several_tensors_the_one_that_is_sent)
     ck_assert(!take(out, &got));
     ck_assert(take(in, &got));
     ck_assert_int_eq(got.peer, -1);
-    /* of a scatter's other ranks nothing is sent: what is received tells */
+    /* For a scatter, the other ranks send nothing: the received tensor identifies it. */
     add(l->tag_generic_list, list_of(l->tag_tensor, out));
     add(l->tag_generic_list, list(0, l->tag_generic_list, 0, NULL));
     add(l->tag_object, around(group(1, 2), 1, l->tag_capsule));
@@ -147,8 +148,8 @@ START_TEST(of_several_tensors_the_one_that_is_sent)
 }
 END_TEST
 
-/* A barrier's own tensor is none that its range shows; it is gone before another one gets its
- * address. */
+/* A barrier's own tensor is not in its range's inputs. The barrier's note is gone before another
+ * operator gets that address. */
 START_TEST(ranges_without_tensors)
 {
     void *own = TENSOR(FLOAT, 1), *world = group(1, 4), *half = group(0, 2);
@@ -161,7 +162,7 @@ START_TEST(ranges_without_tensors)
     ck_assert(!torch_groups_take(make_function(), "gloo:scatter", &got));
     ck_assert(torch_groups_take(make_function(), "gloo:barrier", &got));
     ck_assert_ptr_eq(got.group, half);
-    ck_assert(!torch_groups_take(make_function(), "gloo:barrier", &got)); /* once */
+    ck_assert(!torch_groups_take(make_function(), "gloo:barrier", &got)); /* taken once */
     ask(own, world);
     ck_assert(take(own, &got));
     ck_assert_ptr_eq(got.group, world);
@@ -188,13 +189,13 @@ START_TEST(what_is_no_group)
         ck_assert_msg(!take(sent, &got), "object %zu", i);
     }
     add(l->tag_tensor, sent);
-    note("c10d::allreduce_"); /* none at all */
+    note("c10d::allreduce_"); /* no inputs at all */
     ck_assert(!take(sent, &got));
     add(l->tag_object, around(group(0, 2), 1, l->tag_capsule));
-    note("c10d::barrier"); /* nothing to find it by */
+    note("c10d::barrier"); /* nothing identifies it */
     note("c10d::barrier"); /* no inputs */
     ck_assert(!torch_groups_take(make_function(), "gloo:all_reduce", &got));
-    struct torch_layout older = *l; /* of a version whose groups are not looked at */
+    struct torch_layout older = *l; /* a version whose groups are not read */
     older.ob_slots = TORCH_LAYOUT_ABSENT;
     torch_api.layout = &older;
     add(l->tag_tensor, sent);
@@ -227,15 +228,14 @@ START_TEST(another_group_begins_anew)
     ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 0);
     ck_assert_uint_eq(collective_of_group(&first, 4, 1, PEER_NONE), 1);
     ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE),
-                      0); /* at the address of one that went */
+                      0); /* at the address of a freed group */
     ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE), 1);
     ck_assert_uint_eq(collective_of_group(&first, 2, 0, PEER_ROOT), 0);
     ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 1);
 }
 END_TEST
 
-/* Only two of a group's ranks take part in what goes from one to another: it moves no number of
- * what all do. */
+/* A transfer between two ranks does not advance the number that all ranks of a group share. */
 START_TEST(sends_are_counted_apart)
 {
     static const char group;
@@ -244,7 +244,8 @@ START_TEST(sends_are_counted_apart)
     ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_FROM), 1);
     ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_ROOT), 1);
     ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_TO), 2);
-    ck_assert_uint_eq(collective_of_group(&group, 2, 1, PEER_TO), 0); /* another at its address */
+    /* another group at the same address */
+    ck_assert_uint_eq(collective_of_group(&group, 2, 1, PEER_TO), 0);
     ck_assert_uint_eq(collective_of_group(&group, 2, 1, PEER_NONE), 0);
 }
 END_TEST

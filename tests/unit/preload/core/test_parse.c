@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload/core/parse.c: what counts as a number, a boolean, a choice, a list; the distance of
- * names. */
+/* Tests of preload/core/parse.h: numbers, booleans, choices, lists, and the distance of names. */
 #include <check.h>
 
 #include "preload/core/parse.h"
@@ -53,7 +52,7 @@ START_TEST(numbers_that_do_not_count)
         "a",
         "5s",
         "\xd9\xa3" /* Arabic-Indic 3 */,
-        "\xef\xbc\x95" /* wide 5 */,
+        "\xef\xbc\x95" /* full-width 5 */,
         "9223372036854775808",
         "-9223372036854775809",
         "99999999999999999999999999",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of what post_save.c, child_env.c and trigger.c read: commands, environments, requests; and
- * of copies of whole traces. */
+/* Tests of what post_save.c, child_env.c and trigger.c read: commands, environments, requests.
+ * Also of copies of complete traces. */
 #include "preload/delivery/post_save.h"
 
 #include <check.h>
@@ -29,7 +29,7 @@ Suite *suite_post_save(void);
 START_TEST(commands_are_split_as_by_a_shell)
 {
     static const struct {
-        const char *text, *words; /* joined by | */
+        const char *text, *words; /* words separated by | */
     } rows[] = {
         {"ls", "ls"},
         {"  cp -v\t\"a b\" 'c \"d' ", "cp|-v|a b|c \"d"},
@@ -161,7 +161,7 @@ static const char *read_packed(const char *path, char *text, unsigned size, bool
     return text;
 }
 
-/* Copies the file that has the name now. */
+/* Copies the file that currently has the name. */
 static int copy_trace(const char *from, const char *to)
 {
     struct file_identity file = {0};
@@ -181,7 +181,7 @@ START_TEST(traces_are_copied_as_named)
     ck_assert_int_eq(copy_trace("a.json", "c.json.gz"), 0);
     ck_assert_str_eq(read_packed("c.json.gz", text, sizeof text, true), "{\"a\": 1}");
     ck_assert_int_eq(system("cat c.json.gz c.json.gz >two.json.gz"),
-                     0); /* as ours: members in a row */
+                     0); /* like cprof's traces: consecutive gzip members */
     ck_assert_int_eq(copy_trace("two.json.gz", "old.json"), 0);
     ck_assert_str_eq(read_packed("old.json", text, sizeof text, false), "{\"a\": 1}{\"a\": 1}");
     ck_assert_int_eq(copy_trace("none.json", "d.json"), ENOENT);
@@ -219,7 +219,8 @@ START_TEST(copies_follow_links)
     ck_assert(is_link("to.json") && is_link("sub/link.json"));
     ck_assert_str_eq(read_packed("sub/old.json", text, sizeof text, false), "{\"a\": 1}");
     ck_assert_int_eq(symlink("sub/../sub/new.json", "new.json.gz"), 0);
-    ck_assert_int_eq(copy_trace("a.json", "new.json.gz"), 0); /* the name given says how */
+    /* the given name decides about compression, not the name that the link leads to */
+    ck_assert_int_eq(copy_trace("a.json", "new.json.gz"), 0);
     ck_assert_str_eq(read_packed("sub/new.json", text, sizeof text, true), "{\"a\": 1}");
     ck_assert(is_link("new.json.gz"));
     ck_assert_int_eq(symlink("none/new.json", "nowhere.json"), 0);
@@ -233,7 +234,7 @@ START_TEST(copies_follow_links)
 }
 END_TEST
 
-/* As the kernel with fs.protected_symlinks=1. Only root can make somebody else's. */
+/* Behaves as the kernel with fs.protected_symlinks=1. Only root can create another user's link. */
 START_TEST(copies_follow_nobody_elses_link_in_a_shared_folder)
 {
     char folder[] = "/tmp/cprof-copy-XXXXXX";
@@ -262,7 +263,7 @@ static int listen_at(const char *path)
     return fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 ? fd : -1;
 }
 
-/* _i: packed or not */
+/* _i: 1 for a gzip file */
 START_TEST(copies_go_into_fifos)
 {
     const char *name = _i ? "fifo.json.gz" : "fifo.json";
@@ -294,7 +295,7 @@ START_TEST(copies_go_into_fifos)
 }
 END_TEST
 
-/* /dev/stdout: a pipe is written to, a file that is open is nobody's to replace. */
+/* /dev/stdout: a pipe is written to; a file that is open is never replaced. */
 START_TEST(copies_go_into_what_is_open)
 {
     char name[64], got[4096], folder[] = "/tmp/cprof-copy-XXXXXX";
@@ -321,8 +322,8 @@ END_TEST
 
 static _Atomic bool churn_over;
 
-/* The first of these variables moves the array of all, as does each time that there are more than
- * ever before; in between they come and go where they are. */
+/* The first of these variables moves the array `environ`, as does each that exceeds the largest
+ * number so far. The others are added and removed in place. */
 static void *churn_environment(void *unused)
 {
     static char big[4096];
@@ -339,7 +340,7 @@ static void *churn_environment(void *unused)
     return unused;
 }
 
-/* STAYS0 to 63 that the newest copy lacks. */
+/* How many of STAYS0 to 63 the newest copy lacks. */
 static unsigned missing(void)
 {
     unsigned n = 0;
@@ -354,7 +355,7 @@ static unsigned missing(void)
 
 #define FIRST_HALF "{\"half"
 
-/* Another rank, whose write has shown its first page only; its whole line is there a moment
+/* Another rank's write has shown its first page only. The rest of the line follows a moment
  * later. */
 static void *write_the_rest(void *list)
 {
@@ -405,8 +406,7 @@ START_TEST(a_line_of_the_list_is_its_own)
 }
 END_TEST
 
-/* The list is JSON, whatever the program's decimal point; its seconds are those of a file's
- * name. */
+/* The list is JSON whatever the program's decimal point. Its seconds are those in a file's name. */
 START_TEST(a_line_of_the_list_of_a_program_with_a_decimal_comma)
 {
     char folder[] = "/tmp/cprof-comma-XXXXXX", trace[64], path[64], remove[64], line[4096] = "";
@@ -451,7 +451,7 @@ START_TEST(the_environment_may_change_meanwhile)
         }
         atomic_store(&churn_over, false);
         ck_assert_int_eq(pthread_create(&thread, NULL, churn_environment, NULL), 0);
-        do { /* no check in here: libcheck itself calls getenv() */
+        do { /* no ck_assert here: libcheck itself calls getenv() */
             child_env_take("/x/libcprof.so");
             lacking += missing();
         } while (!atomic_load(&churn_over));
@@ -466,7 +466,8 @@ END_TEST
 
 static char *moving[] = {NULL, (char *)"B=2", NULL};
 
-/* A setenv() that lost the processor before it named the array it had moved to. */
+/* Ends a setenv() that was interrupted after it moved the array and before it stored the first
+ * entry. */
 static void *finish_moving(void *entry)
 {
     usleep(3000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/delivery/spawn.c: what a program that it starts gets and gives, and what the
- * host sees of it, which is nothing. */
+/* Tests of preload/delivery/spawn.h: what a started program receives and returns, and that the
+ * host notices nothing. */
 #include "preload/delivery/spawn.h"
 
 #include <check.h>
@@ -74,7 +74,7 @@ START_TEST(the_end_of_long_output_is_kept)
 }
 END_TEST
 
-/* Runs a script modestly and keeps the first bytes of its output. */
+/* Runs a script at low priority and keeps the first bytes of its output. */
 static struct spawn_result run_modestly(const char *script, char *kept, size_t size)
 {
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
@@ -95,7 +95,7 @@ START_TEST(the_beginning_of_output_is_kept)
     ck_assert(memcmp(kept, "out\nerr\nx", 9) == 0);
     ck_assert_str_eq(r.text, "");
     r = run_modestly("i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; done", kept, 30);
-    ck_assert_int_eq(r.status, 0); /* what has no room is read all the same */
+    ck_assert_int_eq(r.status, 0); /* output beyond the buffer is read and dropped */
     ck_assert_uint_eq(r.output_len, 30);
     ck_assert(memcmp(kept, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n", 27) == 0);
     ck_assert_int_eq(kept[30], 'x');
@@ -110,7 +110,7 @@ START_TEST(a_modest_program_is_limited)
     char expected[64];
     int len = snprintf(expected, sizeof expected, "10\n%d\n%d\n0\n", SPAWN_MODEST_S,
                        (int)(SPAWN_MODEST_BYTES >> 10));
-    if (nice(0) == 0) /* else it starts from there */
+    if (nice(0) == 0) /* otherwise the nice value starts from there */
         ck_assert_uint_eq(r.output_len, (size_t)len);
     ck_assert(memcmp(strchr(kept, '\n'), strchr(expected, '\n'), (size_t)len - 2) == 0);
 }
@@ -146,8 +146,7 @@ START_TEST(lines_are_relayed_with_the_prefix)
 }
 END_TEST
 
-/* The program has closed standard error and has its number for a file of its own, or has put a log
- * there. */
+/* The program has closed standard error and reuses its number for a file, or for a log. */
 START_TEST(lines_go_into_no_file_of_the_programs)
 {
     bool appended = _i;
@@ -160,12 +159,13 @@ START_TEST(lines_go_into_no_file_of_the_programs)
     ck_assert_int_eq(pread(fd, text, sizeof text - 1, 0), appended ? (int)strlen(path) + 8 : 0);
     unlink(path);
     ck_assert_int_eq(r.status, 0);
-    ck_assert_str_eq(r.text, appended ? "" : "/dev/null\n"); /* nor does the helper have it open */
+    /* the helper must not have the file open */
+    ck_assert_str_eq(r.text, appended ? "" : "/dev/null\n");
     ck_assert(!appended || strstr(text, path));
 }
 END_TEST
 
-/* The two ends of a pipe that takes no more, the second one as standard error. */
+/* Both ends of a full pipe, the second as standard error. */
 static void fill_stderr(int ends[2])
 {
     char text[4096];
@@ -189,7 +189,7 @@ START_TEST(lines_that_nobody_takes_are_left_out)
     usleep(200000);
     spawn_kill(s);
     int killed = wait_for(s).status;
-    while (read(ends[0], text, sizeof text) > 0) /* somebody reads again */
+    while (read(ends[0], text, sizeof text) > 0) /* the pipe is read again */
         ;
     wait_for(start("echo again", NULL, true));
     dup2(saved, 2);
@@ -247,7 +247,7 @@ START_TEST(the_program_gets_a_clean_process)
         if (number != SIGALRM)
             signal(number, SIG_DFL);
     sigfillset(&all);
-    sigdelset(&all, SIGALRM); /* the runner's */
+    sigdelset(&all, SIGALRM); /* the test runner needs it */
     signal(SIGUSR1, died);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_IGN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/delivery/upload.c: what curl is told, what people may see of it, what its end
- * means. */
+/* Tests of preload/delivery/upload.h: curl's arguments, which of them others can see, and what
+ * its exit status means. */
 #include "preload/delivery/upload.h"
 
 #include <check.h>
@@ -22,7 +22,7 @@ static const char *lookup(const char *name)
 static char text[32768];
 static const char *why;
 
-/* The config, or "" with `why` set. */
+/* The configuration, or "" and `why`. */
 static const char *config_of(const char *url, const char *name)
 {
     why = NULL;
@@ -89,7 +89,7 @@ END_TEST
 static const char *s3_variables[] = {
     "AWS_ACCESS_KEY_ID", "AK", "AWS_SECRET_ACCESS_KEY", "SK", NULL, NULL, NULL};
 
-/* With one variable more, or in the place of one. */
+/* Adds or replaces one variable. */
 static const char *s3_config_with(const char *name, const char *value)
 {
     size_t at = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/flops/blas.h: what calls of matrix libraries do, against numbers worked out by
- * hand. tests/e2e/test_blas.py has the calls. */
+/* Tests of preload/flops/blas.h: counts of matrix library calls against numbers worked out by
+ * hand. tests/e2e/test_blas.py makes the calls. */
 #include "preload/flops/blas.h"
 
 #include <check.h>
@@ -30,7 +30,7 @@ START_TEST(products)
     blas_gemm(&w, 3, 4, 5, 1, BLAS_COMPLEX_DOUBLE);
     expect(480, 16 * 47, BLAS_COMPLEX_DOUBLE);
     blas_gemm(&w, 3, 3, 3, 1, BLAS_FLOAT4);
-    expect(54, 14, BLAS_FLOAT4); /* two in a byte */
+    expect(54, 14, BLAS_FLOAT4); /* two numbers in a byte */
     blas_gemm(&w, 3, 4, 0, 1, BLAS_DOUBLE);
     expect(0, 8 * 12, BLAS_DOUBLE);
     blas_gemm(&w, INT_MAX, INT_MAX, 0, 0, BLAS_DOUBLE);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/flops/cudnn.h and preload/flops/cudnn_plan.h, by hand. tests/e2e/test_blas.py
- * has the calls. */
+/* Tests of preload/flops/cudnn.h and preload/flops/cudnn_plan.h against numbers worked out by
+ * hand. tests/e2e/test_blas.py makes the calls. */
 #include "preload/flops/cudnn.h"
 #include "preload/flops/cudnn_plan.h"
 
 #include <check.h>
 #include <pthread.h>
 
-/* Addresses stand for descriptors. */
+/* Addresses serve as descriptors. */
 static char at[40000];
 
 static const void *tensor(int i, int type, int dims, const int64_t *size)
@@ -23,7 +23,7 @@ static void point(int i, int name, const void *to)
     cudnn_plan_set(&at[i], name, 1, &to);
 }
 
-/* A plan (60) for the operations at 50…, by an engine. */
+/* Makes plan 60 with an engine for the operations at 50…. */
 static struct blas_work plan_of(int n)
 {
     const void *operations[4] = {&at[50], &at[51], &at[52], &at[53]};
@@ -75,7 +75,7 @@ START_TEST(a_product)
 }
 END_TEST
 
-/* The matrix on the right is one for several on the left. */
+/* One right matrix for several left ones. */
 START_TEST(broadcast_and_virtual)
 {
     const int64_t one[] = {1, 3, 4};
@@ -102,7 +102,7 @@ START_TEST(groups_of_a_convolution)
     point(50, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, &at[2]);
     point(50, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, &at[3]);
     cudnn_plan_whole(&at[50], NULL);
-    cudnn_plan_made(&at[51], 13); /* a pointwise operation is not kept */
+    cudnn_plan_made(&at[51], 13); /* pointwise operations are not kept */
     struct blas_work w = plan_of(2);
     ck_assert_uint_eq(w.flops, UINT64_C(2) * 2 * 16 * 8 * 8 * 4 * 3 * 3);
     ck_assert_uint_eq(w.type, BLAS_HALF);
@@ -112,8 +112,8 @@ END_TEST
 static const int64_t q[] = {2, 8, 10, 16}, k[] = {2, 2, 12, 16}, v[] = {2, 2, 12, 24},
                      o[] = {2, 8, 10, 24};
 
-/* An attention at 50 of tensors 1 to 4, whose attributes begin with `first`; `more`: another one,
- * or 0. */
+/* An attention at 50 of tensors 1 to 4, whose attributes begin with `first`. `more` is a further
+ * tensor, or 0. */
 static struct blas_work attention(int type, int first, int more)
 {
     cudnn_plan_made(&at[50], type);
@@ -142,14 +142,14 @@ START_TEST(attention_as_one_operation)
     w = attention(back, CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC, 0);
     ck_assert_uint_eq(w.flops, 2 * scores * (3 * 16 + 2 * 24));
     ck_assert_uint_eq(w.bytes, 2 * 2 * elements);
-    /* by cudnn_graph.h: statistics, scale, subgraph … unfused; gradients; sinks */
+    /* Attributes by cudnn_graph.h: statistics, scale, subgraph … unfused; gradients; sinks. */
     static const int same[] = {2804, 2805, 2811, 2814, 2818, 2819};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         ck_assert_uint_eq(attention(forward, 2800, same[i]).type, BLAS_BFLOAT16);
     static const int same_back[] = {2855, 2856, 2859, 2862, 2863, 2867, 2869};
     for (size_t i = 0; i < sizeof same_back / sizeof *same_back; i++)
         ck_assert_uint_eq(attention(back, 2851, same_back[i]).type, BLAS_BFLOAT16);
-    /* masks of blocks, page tables, lengths, and what is not known yet */
+    /* Block masks, page tables, lengths, and unknown attributes. */
     static const int other[] = {2806, 2807, 2808, 2809, 2810, 2820, 2821, 2822};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         ck_assert_uint_eq(attention(forward, 2800, other[i]).type, BLAS_UNKNOWN);
@@ -182,10 +182,10 @@ START_TEST(what_cannot_be_told)
     cudnn_plan_made(&at[50], CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
     cudnn_plan_whole(&at[50], NULL);
     ck_assert_uint_eq(plan_of(1).type, BLAS_UNKNOWN);
-    cudnn_plan_made(&at[50], 1000); /* of a version to come */
+    cudnn_plan_made(&at[50], 1000); /* an attribute of a future version */
     cudnn_plan_whole(&at[50], NULL);
     ck_assert_uint_eq(plan_of(1).type, BLAS_UNKNOWN);
-    matmul(50, 1, 2, 7); /* no such tensor */
+    matmul(50, 1, 2, 7); /* there is no such tensor */
     ck_assert_uint_eq(plan_of(1).type, BLAS_UNKNOWN);
     tensor(3, CUDNN_DATA_FLOAT, 3, negative);
     matmul(50, 1, 2, 3);
@@ -218,8 +218,8 @@ START_TEST(what_cannot_be_told)
 }
 END_TEST
 
-/* More than there is room for: those that found none are unknown, the others are whole, and places
- * come back. */
+/* More descriptors than there is room for: the excess is unknown, the others are complete, and
+ * freed places are reused. */
 START_TEST(more_than_there_is_room_for)
 {
     int known = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/flops/flops.c: each formula against a number worked out by hand, on inputs laid
- * out as torch 2.13 lays them out. */
+/* Tests of preload/flops/flops.h: each formula against a number worked out by hand, on inputs in
+ * torch 2.13's layout. */
 #include "preload/flops/flops.h"
 
 #include "tests/support/torch_objects.h"
@@ -124,7 +124,7 @@ START_TEST(matrix_products)
     ADD(24, 16, 32), ADD(24, 32, 8), ADD(FLOAT, 1), ADD(FLOAT, 1);
     expect("aten::_scaled_mm", 2 * 16 * 32 * 8, 16 * 32 + 32 * 8 + 16 * 8);
     ck_assert_uint_eq(n.dtype, 24);
-    ADD(45, 16, 32), ADD(45, 32, 8); /* two numbers of 4 bits in each element */
+    ADD(45, 16, 32), ADD(45, 32, 8); /* two 4-bit numbers in each element */
     expect("aten::_scaled_mm_v2", 2 * 16 * 64 * 8, 16 * 32 + 32 * 8 + 16 * 8);
     ADD(FLOAT, 0, 4), ADD(FLOAT, 4, 5);
     expect("aten::mm", 0, 4 * 20);
@@ -152,7 +152,7 @@ START_TEST(complex_products)
 }
 END_TEST
 
-/* Two groups; each row, column or step of the depth belongs to one of them. */
+/* Two groups: each row, column or step of the depth belongs to one of them. */
 START_TEST(groups_of_products)
 {
     ADD(BF16, 10, 4), ADD(BF16, 2, 4, 5), ADD(INT, 2);
@@ -188,7 +188,7 @@ START_TEST(convolutions)
     INTS(2, 2), add_int(1); /* without a batch, dilation 2: 4 + 2 x 2 + 1 = 9 x 9 */
     expect("aten::cudnn_convolution_transpose", 2 * 4 * 25 * 3 * 9, 4 * (100 + 108 + 3 * 81));
     ADD(FLOAT, 1, 1, 3, 3), ADD(FLOAT, 1, 1, 5, 5), add_none(), INTS(1, 1), INTS(0, 0), INTS(1, 1);
-    expect("aten::conv2d", 0, 4 * (9 + 25)); /* the filter is larger: torch refuses it */
+    expect("aten::conv2d", 0, 4 * (9 + 25)); /* a filter larger than the input: torch refuses it */
 }
 END_TEST
 
@@ -242,7 +242,7 @@ START_TEST(attention)
            2 * bytes);
     ADD(FLOAT, 2, 5, 3, 4), ADD(FLOAT, 2, 7, 3, 4), ADD(FLOAT, 2, 7, 3, 8), add_none(), add_none();
     expect("aten::_flash_attention_forward", 2 * scores * (4 + 8), bytes);
-    ADD(FLOAT, 2, 3, 5, 4), ADD(FLOAT, 2, 1, 7, 4), ADD(FLOAT, 2, 1, 7, 8); /* heads are shared */
+    ADD(FLOAT, 2, 3, 5, 4), ADD(FLOAT, 2, 1, 7, 4), ADD(FLOAT, 2, 1, 7, 8); /* shared heads */
     ck_assert_int_eq(tell("aten::_scaled_dot_product_efficient_attention"), FLOPS_COUNTED);
     ck_assert_uint_eq(n.flops, 2 * scores * (4 + 8));
     ADD(FLOAT, 2, 5, 3, 4), ADD(FLOAT, 2, 7, 3, 4), ADD(FLOAT, 2, 7, 3, 8), ADD(INT, 3);
@@ -269,7 +269,7 @@ END_TEST
 START_TEST(element_by_element)
 {
     ADD(FLOAT, 3, 1), ADD(FLOAT, 1, 5);
-    expect("aten::add", 3, 4 * (3 + 5 + 15)); /* as torch.profiler: elements of the first */
+    expect("aten::add", 3, 4 * (3 + 5 + 15)); /* as torch.profiler: elements of the first input */
     ADD(FLOAT, 3, 1), ADD(FLOAT, 4, 1, 5);
     expect("aten::sub", 60, 4 * (3 + 20 + 60));
     ADD(FLOAT, 2, 3), add(l->tag_double, NULL);
@@ -379,10 +379,10 @@ static void *with_key(uint16_t key)
     return t;
 }
 
-static int coo_table, compressed_table; /* addresses alone */
+static int coo_table, compressed_table; /* only their addresses matter */
 
-/* A sparse matrix of 3 x 4 that holds `stored` numbers, with the members of a SparseTensorImpl or
- * of a SparseCsrTensorImpl. */
+/* A sparse matrix of 3 x 4 with `stored` numbers, with the members of a SparseTensorImpl or a
+ * SparseCsrTensorImpl. */
 static void *sparse(bool coo, int64_t stored)
 {
     torch_api.coo_class = &coo_table;
@@ -405,7 +405,7 @@ static void *sparse(bool coo, int64_t stored)
 
 #define SPARSE(stored) add(l->tag_tensor, sparse(coo, stored))
 
-/* Each entry that is held meets a row, or a column, of the other matrix. */
+/* Each stored number is multiplied by a row or column of the other matrix. */
 START_TEST(sparse_matrices)
 {
     for (int coo = 0; coo < 2; coo++) {
@@ -423,7 +423,8 @@ START_TEST(sparse_matrices)
         SPARSE(5), add_int(2);
         expect("aten::mul", 5, index_bytes + 4 * (5 + 5));
         SPARSE(5), add(l->tag_tensor,
-                       on_device(tensor(FLOAT, 0, (int64_t[]){1}))); /* as torch hands numbers */
+                       /* torch passes numbers as such tensors */
+                       on_device(tensor(FLOAT, 0, (int64_t[]){1})));
         expect("aten::mul", 5, index_bytes + 4 * (5 + 5 + 1));
         add(l->tag_tensor, on_device(tensor(FLOAT, 0, (int64_t[]){1}))), SPARSE(5);
         expect("aten::div", 5, index_bytes + 4 * (5 + 5 + 1));
@@ -433,15 +434,16 @@ START_TEST(sparse_matrices)
         ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
         SPARSE(5), ADD(FLOAT, 3, 4);
         ck_assert_int_eq(tell("aten::add"), FLOPS_UNKNOWN);
-        SPARSE(5), ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 4); /* which entries are wanted */
+        SPARSE(5), ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 4); /* selects the wanted entries */
         ck_assert_int_eq(tell("aten::addmm"), FLOPS_UNKNOWN);
         add(l->tag_tensor, with_key((uint16_t)(l->key_sparse + !coo))), ADD(FLOAT, 4, 7);
-        ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN); /* it stands for one */
+        /* a tensor that stands for another one */
+        ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
     }
 }
 END_TEST
 
-/* The weight's own shape may be that of the library. */
+/* The weight's own shape may be the library's. */
 START_TEST(packed_weights)
 {
     ADD(FLOAT, 2, 3, 8), ADD(FLOAT, 99), ADD(FLOAT, 5, 8), add_none(), add_int(6);
@@ -470,7 +472,7 @@ START_TEST(packed_weights)
 }
 END_TEST
 
-/* Only the name says that it is a product. */
+/* Only the name shows that it is a product. */
 START_TEST(what_looks_like_a_product)
 {
     static const char *const products[] = {"quantized::linear_dynamic", "quantized::linear_relu",
@@ -499,7 +501,7 @@ START_TEST(what_looks_like_a_product)
 }
 END_TEST
 
-/* Tensors that only stand for others: what is computed, the operators inside get. */
+/* For tensors that only stand for others, the operators inside get the counts. */
 START_TEST(what_stands_for_others)
 {
     const uint16_t keys[] = {l->key_python, l->key_vmap, l->key_old_vmap, l->key_grad_wrapper};
@@ -513,12 +515,12 @@ START_TEST(what_stands_for_others)
         add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 2,
                                       (void *[]){MADE(FLOAT, 3, 4), with_key(keys[i])}));
         ck_assert_int_eq(tell("aten::_foreach_sqrt_"), FLOPS_NONE);
-        void *symbolic = with_key(keys[i]); /* its sizes do not matter */
+        void *symbolic = with_key(keys[i]); /* its sizes are ignored */
         SET(symbolic, l->ti_flags, uint8_t, (uint8_t)l->mask_symbolic);
         add(l->tag_tensor, symbolic), ADD(FLOAT, 4, 5);
         ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
     }
-    struct torch_layout unknown = *l; /* of a version whose keys nobody looked at */
+    struct torch_layout unknown = *l; /* a version whose keys are unknown */
     unknown.key_python = unknown.key_vmap = TORCH_LAYOUT_ABSENT;
     unknown.key_old_vmap = unknown.key_grad_wrapper = TORCH_LAYOUT_ABSENT;
     torch_api.layout = &unknown;
@@ -535,7 +537,7 @@ static size_t two_inputs(const void *function)
     return 2;
 }
 
-/* A transform of torch.func leaves what it unwrapped on the stack, in front of the operator's own
+/* A transform of torch.func leaves unwrapped values on the stack, before the operator's own
  * inputs. */
 START_TEST(what_was_unwrapped)
 {

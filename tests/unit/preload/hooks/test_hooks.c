@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Every wrapper of hooks.def against a stub of its own type: arguments, result and errno pass
- * through unchanged while idle, at the first call and while recording. Runs on the main thread.
- */
+/* Calls every wrapper of hooks.def with a stub of its type. Arguments, result and errno must
+ * pass through unchanged: while idle, at the first call and while recording. Runs on the main
+ * thread. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "preload/hooks/hooks.h"
 #include "preload/core/life.h"
 
-/* ---- what a stub saw, and what the caller gave it ---- */
+/* ---- what the stub received, and what the caller passed ---- */
 
 struct bytes {
     unsigned char data[256];
@@ -27,7 +26,7 @@ static void put(struct bytes *to, const void *value, size_t size)
     to->used += size;
 }
 
-/* Fills a parameter with bytes that differ from those of every other parameter. */
+/* Fills a parameter with bytes that no other parameter has. */
 static void fill(void *value, size_t size)
 {
     unsigned char *byte = value;
@@ -104,7 +103,7 @@ static const struct row rows[HOOK_COUNT] = {
 
 static void begin(void)
 {
-    /* Nothing may wake the real thing here. */
+    /* A call must not wake the real cprof. */
     atomic_store(&cprof_life, LIFE_OVER);
     atomic_store(&writer_gate, 0);
     memset(hook_slots, 0, sizeof(struct hook_slot) * HOOK_COUNT);
@@ -124,7 +123,7 @@ static void check_forwarded(int id, int64_t result, int error)
                   "%s changed its arguments", rows[id].symbol);
 }
 
-/* One call through the wrapper of `id`. */
+/* Makes one call through the wrapper of `id`. */
 static void drive(int id)
 {
     given.used = seen.used = 0;
@@ -166,7 +165,8 @@ START_TEST(missing_function_gives_the_value_of_its_row)
         errno = 77;
         ck_assert_int_eq(rows[id].call(), rows[id].missing);
         ck_assert_int_eq(errno, 77);
-        /* Only forgotten when another object is loaded: the second call asks nobody. */
+        /* The answer is cached until another object is loaded: the second call must not ask
+         * again. */
         ck_assert_uint_ne(atomic_load(&hook_slots[id].missed), 0);
         given.used = 0;
         ck_assert_int_eq(rows[id].call(), rows[id].missing);
@@ -202,14 +202,14 @@ START_TEST(recorded_call_is_forwarded_and_leaves_one_span)
 }
 END_TEST
 
-/* Parameters in the registers of both calls. */
+/* Parameters that both calls pass in registers. */
 static int no_memory(uint64_t a, uint64_t b, uint64_t c)
 {
     (void)a, (void)b, (void)c;
     return 2;
 }
 
-/* Fails unless the next two records of this thread are a failed allocation of so many bytes and its
+/* Fails unless this thread's next two records are a failed allocation of so many bytes and its
  * call. */
 static void check_wanted(int64_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/link/got.h: an entry is exchanged only where it holds what is expected and can
- * be written. That calls are found in a real library is seen in tests/e2e/test_torch_path.py. */
+/* Tests of preload/link/got.h: an entry is replaced only if it holds the expected value and is
+ * writable. tests/e2e/test_torch_path.py checks that calls in a real library are found. */
 #include "preload/link/got.h"
 
 #include <check.h>
@@ -55,7 +55,7 @@ START_TEST(a_read_only_page_is_no_fault)
 }
 END_TEST
 
-/* The C library's entries are read-only once it is loaded, and no object is called nothing.so. */
+/* The C library's entries are read-only after loading; nothing.so does not exist. */
 START_TEST(entries_that_are_read_only_are_not_found)
 {
     struct got_call calls[] = {{"malloc", NULL}, {"no_such_function", NULL}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/link/readable.h: which memory may be read. That libunwind asks in this way is
- * seen in tests/e2e/test_stacks.py. */
+/* Tests of preload/link/readable.h: which memory may be read. tests/e2e/test_stacks.py checks
+ * that libunwind uses it. */
 #include "preload/link/readable.h"
 
 #include <check.h>
@@ -27,7 +27,7 @@ START_TEST(what_is_mapped_is_readable)
     ck_assert(readable(&on_stack) && readable(constant) && readable(heap));
     ck_assert(readable(fresh) && readable(code)); /* never touched */
     for (unsigned i = 0; i < PAGE; i++)
-        ck_assert(readable(fresh + i)); /* no byte of it belongs to the next page */
+        ck_assert(readable(fresh + i)); /* does not touch the next page */
     ck_assert_int_eq(errno, 12345);
     free(heap);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finding functions in loaded objects, tried on the C library's own. Runs on the main thread;
- * libcheck forks one process per test, so what one test loads no other sees.
- */
+/* Tests of finding functions in loaded objects, with those of the C library. Runs on the main
+ * thread. libcheck forks a process per test, so a test does not see what another has loaded. */
 #include <check.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,12 +10,11 @@
 #include "preload/link/resolve.h"
 #include "writer/writer.h"
 
-/* A library that every glibc has, with a function of its own, and that this program does not
- * link. */
+/* A library of every glibc with a function of its own. This program is not linked to it. */
 #define SPARE        "libresolv.so.2"
 #define SPARE_SYMBOL "inet_net_pton"
 
-/* Every symbol of the first release of a platform has this version. */
+/* All symbols of a platform's first release have this version. */
 #if defined(__x86_64__)
 #define FIRST_VERSION "GLIBC_2.2.5"
 #else
@@ -52,7 +49,7 @@ START_TEST(local_objects_are_found_by_soname_and_by_file_name)
 {
     ck_assert_ptr_null(resolve_next(SPARE_SYMBOL, &by_soname, NULL));
     ck_assert_ptr_null(resolve_next(SPARE_SYMBOL, &by_prefix, NULL));
-    ck_assert_ptr_null(dlopen(SPARE, RTLD_LAZY | RTLD_NOLOAD)); /* it was not loaded by looking */
+    ck_assert_ptr_null(dlopen(SPARE, RTLD_LAZY | RTLD_NOLOAD)); /* the lookup did not load it */
     void *real = dlsym(load_spare(), SPARE_SYMBOL);
     ck_assert_ptr_null(resolve_next(SPARE_SYMBOL, &nowhere, NULL));
     ck_assert_ptr_eq(resolve_next(SPARE_SYMBOL, &by_soname, NULL), real);
@@ -78,8 +75,8 @@ START_TEST(what_was_found_stays_loaded)
 }
 END_TEST
 
-/* Who asks in this way forgets the answer when something is closed, so that closing is what it is
- * without us. */
+/* Whoever asks this way must forget the answer when an object is closed. So cprof does not keep
+ * the object loaded. */
 START_TEST(what_a_caller_finds_in_its_own_scope_can_be_unloaded)
 {
     void *handle = load_spare(), *real = dlsym(handle, SPARE_SYMBOL);
@@ -110,7 +107,7 @@ START_TEST(what_is_behind_is_never_our_own)
 }
 END_TEST
 
-/* A function of an object, and whether the object is to be hidden. */
+/* A function of an object, and whether the object is hidden. */
 struct wanted {
     const char *soname, *name;
     void *found;
@@ -138,7 +135,7 @@ START_TEST(symbols_are_found_without_the_loader)
     w.name = "no_such_function";
     loader_walk(look, &w);
     ck_assert_ptr_null(w.found);
-    w.name = "environ"; /* no function */
+    w.name = "environ"; /* not a function */
     loader_walk(look, &w);
     ck_assert_ptr_null(w.found);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/handler_queue.c, with the real cprof thread as its writer: nothing of
- * what fits is lost, what does not is counted, what is rare finds room behind any number of marks,
- * close always comes, and durations come with both ends or not at all. */
+/* Tests of preload/markers/handler_queue.h with the real cprof thread as its writer. Events that
+ * fit are never lost, others are counted, and rare events find room behind any number of marks.
+ * `close` always arrives, and durations have both ends or none. */
 #include "preload/markers/handler_queue.h"
 
 #include <check.h>
@@ -15,7 +15,7 @@
 #include "tests/support/capture.h"
 #include "tests/support/session.h"
 
-/* As in handler_queue.c and the Python module. */
+/* Constants of handler_queue.c and of the Python module. */
 enum { INIT = 1, DURATION, INSTANT, STEP = 7, OPEN = 9, SHUT, LOST, CLOSE, KINDS };
 
 #define EVENT_AT (4 + 1 + 88 + 8) /* bytes before is_start: length, kind, time, wall clock */
@@ -23,7 +23,7 @@ enum { INIT = 1, DURATION, INSTANT, STEP = 7, OPEN = 9, SHUT, LOST, CLOSE, KINDS
 static struct {
     unsigned n[KINDS];
     unsigned starts, unbalanced;
-    uint64_t lost; /* as the messages say */
+    uint64_t lost; /* as the messages count it */
     bool is_open;
 } seen;
 
@@ -52,7 +52,7 @@ static void look_at(const uint8_t *message)
     }
 }
 
-/* Reads once; what it returns. */
+/* Reads once and returns read()'s result. */
 static int64_t read_some(struct cprof_trace_queue *q, size_t room, int timeout_ms)
 {
     static uint8_t buf[1u << 16];
@@ -69,9 +69,7 @@ static int64_t read_some(struct cprof_trace_queue *q, size_t room, int timeout_m
     return n;
 }
 
-/* The cprof thread may have taken the edge that began before the queue was there. */
-/* There before the first step: one that comes later may come when the window is open, which it is
- * not told of then. */
+/* Makes the queue before the first step. A later one may miss the opening of the window. */
 static struct cprof_trace_queue *queue_from_the_start(void)
 {
     session_prepare();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/itt.c through a client's table of functions, laid out as ITT's static
- * part lays it out: which records the calls put into the ring, and what is counted. The file is
- * included, so that steps and waking up can be played. */
+/* Tests of preload/markers/itt.c through a client's table of functions with the layout of ITT's
+ * static part: the records in the ring, and the counts. Includes the source file, so that the
+ * tests can replace steps and waking up. */
 #define cprof_life       itt_mock_life
 #define cprof_wake       itt_mock_wake
 #define steps_mark       itt_mock_steps_mark
@@ -62,7 +62,7 @@ static struct itt_function functions[] = {
 
 static struct itt_global global;
 static const struct itt_id none;
-/* what a client's static part makes itself, before it calls anybody */
+/* what a client's static part makes before its first call */
 static struct itt_domain their_domain = {.flags = 1, .name = "theirs"};
 static struct itt_string their_string = {.text = "their first"};
 
@@ -102,8 +102,8 @@ static const struct record *expect(enum record_kind kind, const char *name)
     return r;
 }
 
-/* The value of the item of this type and key; the test fails when it is not there. Terminated when
- * it is text. */
+/* The value of the record's item of this type and key, with a NUL if it is text. Fails if there
+ * is none. */
 static const void *item(const struct record *r, enum arg_type type, const char *key)
 {
     static char value[8192];
@@ -163,7 +163,7 @@ static void begin_task(const struct itt_domain *domain, const char *name)
     client.task_begin(domain, none, none, client.string_handle_create(name));
 }
 
-/* ---- the door ---- */
+/* ---- loading ---- */
 
 START_TEST(init_takes_over_what_it_knows)
 {
@@ -308,7 +308,7 @@ END_TEST
 
 START_TEST(operator_that_ends_first)
 {
-    /* emit_itt: the operator's span opens before its task and ends before it */
+    /* emit_itt: the operator's span opens before its task and ends before it. */
     struct thread_log *log = thread_log_get();
     struct itt_domain *torch = client.domain_create("PyTorch");
     uint64_t outer, inner;
@@ -386,7 +386,7 @@ START_TEST(metadata_is_the_tasks)
 }
 END_TEST
 
-/* ---- moments, events, frames, counters ---- */
+/* ---- instants, events, frames, counters ---- */
 
 START_TEST(marks_are_instants)
 {
@@ -413,7 +413,7 @@ START_TEST(events)
     int moment = client.event_create("moment", 6);
     for (int i = 0; i < 3; i++)
         client.event_start(moment);
-    expect(REC_SPAN, "moment"); /* the first start */
+    expect(REC_SPAN, "moment"); /* of the first start */
     expect(REC_INSTANT, "moment");
     expect(REC_INSTANT, "moment");
     client.event_end(moment);
@@ -432,7 +432,7 @@ START_TEST(too_many_events)
         last = client.event_create(name, snprintf(name, sizeof name, "event %d", i));
     ck_assert_int_eq(last, 0);
     uint64_t so_far = lost(LOSS_MARKER);
-    client.event_start(last); /* no other's, and not silently none */
+    client.event_start(last); /* counted, and no other event's end */
     client.event_end(last);
     ck_assert_int_eq(client.event_create("one more", 8), 0);
     client.event_start(0);
@@ -487,7 +487,7 @@ START_TEST(counters)
 }
 END_TEST
 
-/* ---- switches ---- */
+/* ---- settings ---- */
 
 START_TEST(paused_and_ignored)
 {
@@ -532,7 +532,7 @@ START_TEST(names_mark_steps)
 {
     played_pattern = "step *";
     init();
-    atomic_store(&writer_gate, 0); /* also when nothing is recorded */
+    atomic_store(&writer_gate, 0); /* also while nothing is recorded */
     errno = 0;
     for (int i = 0; i < 3; i++) {
         begin_task(&their_domain, "around");
@@ -597,7 +597,7 @@ START_TEST(counters_of_one_name_are_one)
     ck_assert_int_eq(value, 5);
     capture_start();
     char name[32];
-    for (unsigned i = 0; i < 20000; i++) { /* bounded, and said */
+    for (unsigned i = 0; i < 20000; i++) { /* limited, with a message */
         snprintf(name, sizeof name, "counter %u", i);
         client.counter_inc_delta(client.counter_create(name, NULL), 1);
         take();
@@ -615,7 +615,7 @@ START_TEST(more_tasks_than_are_followed)
     for (unsigned i = 0; i <= DEPTH_MOST; i++)
         begin_task(domain, "not recorded");
     record_all();
-    client.task_end(domain); /* not the outermost one's end */
+    client.task_end(domain); /* does not end the outermost task */
     ck_assert_ptr_null(take());
     for (unsigned i = 0; i <= DEPTH_MOST; i++)
         client.task_end(domain);
@@ -648,7 +648,7 @@ START_TEST(overlapped_tasks_cross)
     ck_assert_str_eq(item(r, ARG_TEXT, "domain"), "d");
     ck_assert_uint_ne(r->async.tid, 0);
     ck_assert_uint_ne(r->flags & REC_TASK, 0);
-    end_overlapped(domain, 1); /* there is none any more */
+    end_overlapped(domain, 1); /* no task is left */
     ck_assert_ptr_null(take());
     end_overlapped(domain, 2);
     expect(REC_ASYNC, "second");
@@ -701,7 +701,7 @@ START_TEST(overlapped_tasks_that_were_not_recorded)
     record_all();
     for (unsigned i = 0; i < 20000; i++)
         begin_overlapped(domain, 100 + i, "too many");
-    ck_assert_uint_eq(lost(LOSS_ASYNC), 20000 - 4096); /* counted, and nothing else happens */
+    ck_assert_uint_eq(lost(LOSS_ASYNC), 20000 - 4096); /* counted, without any other effect */
     for (unsigned i = 0; i < 20000; i++)
         end_overlapped(domain, 100 + i);
     ck_assert_uint_eq(lost(LOSS_MARKER), 0);
@@ -713,7 +713,7 @@ START_TEST(overlapped_tasks_mark_steps)
     struct itt_domain *domain = client.domain_create("d");
     played_pattern = "step *";
     init();
-    atomic_store(&writer_gate, 0); /* also where nothing is recorded */
+    atomic_store(&writer_gate, 0); /* also while nothing is recorded */
     begin_overlapped(domain, 1, "step 1");
     begin_overlapped(domain, 2, "another");
     end_overlapped(domain, 2);

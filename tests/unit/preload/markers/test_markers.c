@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/markers.c and training.c on real thread logs: which records its calls
- * put into the ring, and what is counted. The files are included under other names, so that steps
- * and waking up can be played. Main thread and some threads of its own. */
+/* Tests of preload/markers/markers.c and training.c on real thread logs: the records in the
+ * ring, and the counts. Includes the source files under other names, so that the tests can
+ * replace steps and waking up. Runs on the main thread and some of its own. */
 #define cprof_version            mock_version
 #define cprof_step               mock_step
 #define cprof_step_marker        mock_step_marker
@@ -71,7 +71,7 @@ int64_t mock_steps_current(void)
 }
 
 static int64_t marked_samples, marked_tokens;
-static char said[32]; /* of epochs and regions */
+static char said[32]; /* text of epochs and regions */
 static steps_chooser *chooser;
 static void *chooser_arg;
 
@@ -125,7 +125,7 @@ static uint64_t lost(enum loss cause)
     return n - before[cause];
 }
 
-/* The oldest record of this thread, NULL when there is none. Valid until the next call. */
+/* This thread's oldest record, or NULL. Valid until the next call. */
 static const struct record *take(void)
 {
     static struct {
@@ -143,7 +143,7 @@ static const struct record *take(void)
     return &copy.r;
 }
 
-/* Takes a record of this kind and name. */
+/* Takes a record, which must have this kind and name. */
 static const struct record *expect(enum record_kind kind, const char *name, int flags)
 {
     const struct record *r = take();
@@ -211,7 +211,7 @@ START_TEST(same_name_same_marker)
     ck_assert_ptr_ne(m, mock_marker("one ", NULL));
     name[0] = 'x';
     record_all();
-    pair(m); /* the first call's options, a copy of the name */
+    pair(m); /* the first call's options count, its name is copied */
     expect(REC_SPAN, "one", REC_MARKER);
     expect_nothing();
     ck_assert_ptr_null(mock_marker(NULL, NULL));
@@ -261,7 +261,8 @@ START_TEST(options_of_other_versions)
     struct cprof_marker_options older = CPROF_MARKER_DEFAULTS;
     older.size = offsetof(struct cprof_marker_options, record_instant_on_start);
     older.actions = CPROF_ACTION_BIT(CPROF_ACTIVE);
-    older.record_instant_on_start = older.record_instant_on_finish = 1; /* not there for it */
+    /* an older struct does not have these members */
+    older.record_instant_on_start = older.record_instant_on_finish = 1;
     struct cprof_marker *m = mock_marker("older", &older);
     ck_assert_uint_eq(m->actions, CPROF_ACTION_BIT(CPROF_ACTIVE));
     ck_assert(!m->instant_on_start && !m->instant_on_finish);
@@ -369,7 +370,7 @@ START_TEST(calls_of_the_training)
     ck_assert_double_eq_tol(told.total_wct, 1.5, 1e-9);
     ck_assert_double_eq_tol(told.epoch_wct, 2.5, 1e-9);
     ck_assert_double_eq_tol(told.batch_wct, 0.25, 1e-9);
-    for (int i = 0; i < 1000; i++) /* the same, given again: no memory */
+    for (int i = 0; i < 1000; i++) /* the same keys again need no memory */
         mock_set_schedule(choose, &answer);
     ck_assert(chooser && !atomic_load(&schedules)->before);
     mock_set_schedule(choose, &time);
@@ -387,7 +388,7 @@ START_TEST(calls_of_the_training)
 }
 END_TEST
 
-/* ---- what is recorded when ---- */
+/* ---- when something is recorded ---- */
 
 START_TEST(gate_and_actions)
 {
@@ -404,13 +405,13 @@ START_TEST(gate_and_actions)
     static const struct {
         enum action action;
         uint32_t gate;
-        int flags[4]; /* of the record; -1: none */
+        int flags[4]; /* the record's flags; -1: no record */
     } cases[] = {
         {ACTION_SKIP, 0, {-1, -1, -1, -1}},
         {ACTION_WARMUP, GATE_MARKERS, {REC_MARKER, REC_MARKER, -1, -1}},
         {ACTION_ACTIVE, GATE_MARKERS | GATE_SPANS, {REC_MARKER, -1, -1, -1}},
         {ACTION_ACTIVE_AND_SAVE, GATE_MARKERS | GATE_SPANS, {REC_MARKER, -1, REC_MARKER, -1}},
-        /* step 0, kept for a program that never marks one */
+        /* step 0, which is kept in case the program marks no steps */
         {ACTION_SKIP, GATE_MARKERS | GATE_SPANS, {REC_MARKER, -1, 0, -1}},
         {ACTION_WARMUP, GATE_MARKERS | GATE_SPANS, {REC_MARKER, REC_MARKER, 0, -1}},
     };
@@ -450,7 +451,8 @@ START_TEST(instants_at_both_ends_and_categories)
         ck_assert_uint_eq(r->data_len, sizeof item);
         ck_assert_mem_eq(record_data(r), item, sizeof item);
     }
-    /* a finish that nothing is recorded in has no instant; the span is of the step it began in */
+    /* A finish while nothing is recorded makes no instant. Its span belongs to the step that it
+     * began in. */
     mock_marker_start(m);
     play(ACTION_SKIP, 0);
     mock_marker_finish(m);
@@ -472,9 +474,9 @@ START_TEST(start_that_was_not_recorded)
     expect(REC_SPAN, "b", REC_MARKER);
     expect_nothing();
     ck_assert_uint_eq(lost(LOSS_MARKER), 0);
-    mock_marker_finish(a); /* this one is wrong */
+    mock_marker_finish(a); /* an unmatched finish */
     ck_assert_uint_eq(lost(LOSS_MARKER), 1);
-    mock_marker_start(a); /* and what follows is whole again */
+    mock_marker_start(a); /* later pairs are complete */
     mock_marker_finish(a);
     expect(REC_SPAN, "a", REC_MARKER);
     mock_marker_finish(a);
@@ -485,7 +487,7 @@ END_TEST
 START_TEST(misuse_is_ignored_and_counted)
 {
     struct cprof_marker *m = mock_marker("m", NULL);
-    mock_marker_finish(m); /* nothing is recorded: nothing is counted */
+    mock_marker_finish(m); /* while nothing is recorded, nothing is counted */
     ck_assert_int_eq(mock_range_pop(), -1);
     ck_assert_uint_eq(lost(LOSS_MARKER), 0);
     record_all();
@@ -497,7 +499,7 @@ START_TEST(misuse_is_ignored_and_counted)
     mock_marker_start(m);
     ck_assert_uint_eq(lost(LOSS_MARKER), 3);
     mock_marker_finish(m);
-    mock_marker_finish(m); /* of the start that was refused */
+    mock_marker_finish(m); /* of the refused start */
     ck_assert_uint_eq(lost(LOSS_MARKER), 3);
     expect(REC_SPAN, "m", REC_MARKER);
     expect_nothing();
@@ -524,8 +526,8 @@ START_TEST(overlapping_markers_are_cut)
     mock_marker_finish(b);
     ck_assert_int_eq(mock_range_pop(), 0);
     ck_assert_int_eq(mock_range_pop(), -1);
-    ck_assert_uint_eq(lost(LOSS_MARKER), 3); /* the pop too many */
-    /* an operator that ends takes what is open inside it along; that is counted there */
+    ck_assert_uint_eq(lost(LOSS_MARKER), 3); /* the excess pop */
+    /* The end of an operator ends the ranges inside it, and they are counted there. */
     ck_assert_ptr_nonnull(span_open(thread_log_get(), &foreign, CAT_CPU_OP, "op", 2));
     mock_marker_start(b);
     span_close(thread_log_get(), &foreign);
@@ -558,7 +560,7 @@ START_TEST(more_markers_than_bits)
     ck_assert_uint_eq(lost(LOSS_MARKER), 2);
     mock_marker_start(m[128]);
     mock_marker_start(m[129]);
-    mock_marker_finish(m[128]); /* cuts the other, which is counted once */
+    mock_marker_finish(m[128]); /* ends the other marker, which is counted once */
     mock_marker_finish(m[129]);
     ck_assert_uint_eq(lost(LOSS_MARKER), 3);
 }
@@ -645,7 +647,7 @@ START_TEST(counters)
     ck_assert_int_eq(i, INT64_MAX);
     mock_marker_counter_int(m, 2, NULL, whole); /* two values and no names */
     mock_marker_counter(m, 1, NULL, NULL);
-    mock_marker_counter(m, 0, NULL, NULL); /* no values: nothing to say */
+    mock_marker_counter(m, 0, NULL, NULL); /* without values there is no record */
     mock_marker_counter(NULL, 1, NULL, real);
     ck_assert_uint_eq(lost(LOSS_MARKER), 4);
     expect_nothing();
@@ -736,7 +738,7 @@ START_TEST(calls_from_inside_cprof_are_counted)
     struct cprof_marker *m = mock_marker("signal", NULL);
     double value = 1;
     record_all();
-    ck_assert(guard_enter()); /* as a signal handler finds it that interrupts a hook */
+    ck_assert(guard_enter()); /* as for a signal handler that interrupts a hook */
     pair(m);
     mock_marker_instant(m);
     mock_marker_counter(m, 1, NULL, &value);
@@ -773,7 +775,7 @@ Suite *suite_markers(void)
     tcase_add_test(tests, thread_that_ends_with_open_markers);
     tcase_add_test(tests, finish_on_another_thread);
     tcase_add_test(tests, calls_from_inside_cprof_are_counted);
-    /* With CK_FORK=no: these use up the 64 bits, and then all markers. */
+    /* With CK_FORK=no: these tests use up the 64 bits, and then all markers. */
     tcase_add_test(tests, more_markers_than_bits);
     tcase_add_test(tests, threads_that_race_get_one_marker);
     tcase_add_test(tests, markers_without_end_are_refused);

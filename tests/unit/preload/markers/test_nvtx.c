@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/nvtx.c and nvtx_names.c on real thread logs: a client library is played
- * by tables of its own, through which every call goes. The file is included under other names, so
- * that steps and life can be played. Main thread and some threads of its own. */
+/* Tests of preload/markers/nvtx.c and nvtx_names.c on real thread logs. The tests act as a
+ * client library with tables of its own, which all calls go through. Includes the source file
+ * under another name, so that the tests can replace steps and life. Runs on the main thread and
+ * some of its own. */
 #define cprof_life       nvtx_mock_life
 #define steps_mark       nvtx_mock_steps_mark
 #define config_get       nvtx_mock_config_get
@@ -80,7 +81,7 @@ static void attach_client(struct client *c)
     nvtx_mock_attach(export_table);
 }
 
-/* As a program calls, through the client's tables. */
+/* Calls as a program makes them, through the client's tables. */
 #define CALL(type, table, number) ((type)client.table[number])
 #define PUSH_A(text)              CALL(int (*)(const char *), core, 9)(text)
 #define PUSH_W(text)              CALL(int (*)(const wchar_t *), core, 10)(text)
@@ -161,7 +162,7 @@ static void expect_nothing(void)
         ck_assert_uint_eq(lost((enum loss)i), 0);
 }
 
-/* The item of a record's args with this key, its value as text. */
+/* The value, as text, of the item with this key in the record's args. */
 static const char *arg(const struct record *r, const char *key)
 {
     static __thread char text[1024];
@@ -216,7 +217,7 @@ static void setup(void)
 START_TEST(a_client_gets_our_functions_and_no_others)
 {
     static struct client other;
-    table_size = 10; /* an older client has fewer */
+    table_size = 10; /* an older client has fewer functions */
     attach_client(&other);
     table_size = SIZE;
     ck_assert(other.core[9] && other.core2[9] && !other.core[10] && !other.core2[10]);
@@ -284,7 +285,7 @@ START_TEST(ranges_of_two_domains_may_cross)
     domain a = DOMAIN("a"), b = DOMAIN("b");
     struct nvtx_attributes in_a = ascii("a range"), in_b = ascii("range in b");
     for (int i = 0; i < 1000;
-         i++) { /* a sliding pair: the stack never empties, and does not grow */
+         i++) { /* overlapping pairs: the stack is never empty and must not grow */
         DOMAIN_PUSH(i & 1 ? b : a, i & 1 ? &in_b : &in_a);
         if (i == 0)
             continue;
@@ -325,7 +326,7 @@ START_TEST(what_others_open_stays_on_the_row)
 }
 END_TEST
 
-/* The span of an operator: no marker. */
+/* An operator's span, not a marker. */
 static void expect_operator(const char *name)
 {
     const struct record *r = take();
@@ -333,9 +334,9 @@ static void expect_operator(const char *name)
     assert_named(r, name);
 }
 
-/* As emit_nvtx does, whose callback runs behind ours, at the end as at the beginning: the range of
- * an operator begins inside it and ends behind it. It stays on the row, and so does everything
- * inside. */
+/* As emit_nvtx does. Its callback runs after cprof's, at the beginning and at the end, so its
+ * range begins inside the operator and ends after it. The range and all inside it stay on the
+ * thread's row. */
 START_TEST(ranges_of_operators_end_with_them)
 {
     struct thread_log *log = thread_log_get();
@@ -344,7 +345,7 @@ START_TEST(ranges_of_operators_end_with_them)
     PUSH_A("aten::linear, seq = 7, op_id = 1");
     span_open(log, &inner, CAT_CPU_OP, "aten::addmm", 11);
     PUSH_A("aten::addmm");
-    PUSH_A("aten::addmm, too"); /* begun inside the range, not the operator: as any other */
+    PUSH_A("aten::addmm, too"); /* begun inside the range, not the operator: an ordinary range */
     POP();
     span_close(log, &inner);
     ck_assert_int_eq(POP(), 1);
@@ -356,7 +357,7 @@ START_TEST(ranges_of_operators_end_with_them)
     expect(REC_SPAN, "aten::linear, seq = 7, op_id = 1");
     expect_operator("aten::linear");
     expect_nothing();
-    /* a range of another name, or one that only begins alike, is the program's own */
+    /* A range of another name, or with only the same beginning, is the program's own. */
     span_open(log, &outer, CAT_CPU_OP, "aten::mm", 8);
     PUSH_A("aten::mm_out");
     span_close(log, &outer);
@@ -437,7 +438,7 @@ START_TEST(payloads)
     POP();
     ck_assert_str_eq(arg(expect(REC_SPAN, "p"), "payload"), "-1.25");
     ck_assert_str_eq(arg(expect(REC_SPAN, "p"), "payload"), "0.5");
-    e.size = 24; /* of a version with less in it */
+    e.size = 24; /* a version with fewer members */
     MARK_EX(&e);
     ck_assert_uint_eq(expect(REC_INSTANT, "(unnamed)")->data_len, 0);
     expect_nothing();
@@ -447,7 +448,7 @@ END_TEST
 START_TEST(categories_and_domains)
 {
     domain a = DOMAIN("a domain"), b = DOMAIN("another");
-    ck_assert_ptr_eq(a, DOMAIN("a domain")); /* in any client */
+    ck_assert_ptr_eq(a, DOMAIN("a domain")); /* the same in every client */
     ck_assert_ptr_ne(a, b);
     NAME_CATEGORY(3, "three");
     CALL(void (*)(domain, uint32_t, const wchar_t *), core2, 9)(a, 3, L"three of a");
@@ -507,7 +508,7 @@ START_TEST(start_and_end)
     record(true);
     END(unseen);
     expect_nothing();
-    END(first); /* twice */
+    END(first); /* ended twice */
     END(0);
     END(UINT64_MAX >> 2);
     ck_assert_uint_eq(lost(LOSS_MARKER), 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload/settings/config.c: values, defaults, the one line for each mistake. */
+/* Tests of preload/settings/config.h: values, defaults, and the message for each mistake. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,16 +16,17 @@
 
 Suite *suite_config(void);
 
-/* What the load wrote to stderr. */
+/* The messages of the load. */
 static char lines[16384];
 
-/* Loads the settings out of an environment of entries alone. */
+/* Loads the settings from these environment entries alone. */
 static const struct config *load_entries(const char *const *entries)
 {
     static char copies[128][8192];
     int saved = dup(STDERR_FILENO);
     int sink = memfd_create("stderr", MFD_CLOEXEC);
-    ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0); /* as a log, see writer/base/log.c */
+    /* like a log file, see writer/base/log.c */
+    ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0);
     ck_assert(saved >= 0 && sink >= 0 && dup2(sink, STDERR_FILENO) >= 0);
     clearenv();
     for (size_t i = 0; entries[i]; i++) {
@@ -33,7 +34,7 @@ static const struct config *load_entries(const char *const *entries)
         putenv(copies[i]);
     }
     config_capture();
-    for (size_t i = 0; entries[i]; i++) /* what setproctitle does to the strings */
+    for (size_t i = 0; entries[i]; i++) /* setproctitle() overwrites the strings like this */
         memset(copies[i], '#', sizeof copies[i] - 1);
     clearenv();
     config_load();
@@ -222,7 +223,7 @@ START_TEST(unknown_names_are_one_line)
     ck_assert_ptr_nonnull(strstr(lines, "cprof: CPROF_: unknown setting; did you mean CPROF_"));
     LOAD("CPROF=1", "XCPROF_ACTIVE=0", "cprof_active=0", "CPROF_START_TIME=5");
     ck_assert_str_eq(lines, "");
-    /* the internal name is never a suggestion */
+    /* an internal name is never suggested */
     LOAD("CPROF_START_TIM=1");
     ck_assert_ptr_null(strstr(lines, "CPROF_START_TIME?"));
 }
@@ -483,7 +484,7 @@ START_TEST(large_variables_are_told)
     list[7] = NULL;
     const struct config *c = load_entries(list);
     ck_assert_ptr_nonnull(strstr(lines, "2 CPROF_* variables are not read"));
-    ck_assert_int_eq(c->active, 9); /* a small one still finds room */
+    ck_assert_int_eq(c->active, 9); /* a short entry still has room */
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/settings/identity.c: names that would be patterns are themselves where earlier
- * traces are looked for. */
+/* Tests of preload/settings/identity.h: a name with the characters of a pattern is taken
+ * literally when cprof looks for earlier traces. */
 #include "preload/settings/identity.h"
 
 #include <check.h>
@@ -23,7 +23,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(mkdtemp(base));
 }
 
-/* From now on this process may be a launcher. */
+/* Lets this process be a launcher from now on. */
 static void have_a_child(void)
 {
     pid_t child = fork();
@@ -48,10 +48,10 @@ static void make_folders(const char *path)
     }
 }
 
-/* Where a name stands that people choose. */
+/* The places of names that people choose. */
 enum place { IN_FOLDER, IN_FILE_NAME, IN_RUN_NAME, IN_DIRECTORY, PLACES };
 
-/* A process of its own, whose settings have the name there. */
+/* Runs a process whose settings have the name in this place. */
 static void start(enum place place, const char *name)
 {
     static char folder[PATH_MAX], file[PATH_MAX], directory[PATH_MAX];
@@ -67,7 +67,7 @@ static void start(enum place place, const char *name)
     identity_start(&config);
 }
 
-/* Leaves a trace of such a process, whose path it returns. */
+/* Makes such a process leave a trace and returns the trace's path. */
 static const char *leave_trace(enum place place, const char *name)
 {
     static char path[PATH_MAX];
@@ -81,7 +81,7 @@ static const char *leave_trace(enum place place, const char *name)
     return path;
 }
 
-/* What the process finds of its own: `path` and nothing else, or nothing. */
+/* Checks that the process finds its own trace `path` and no other; NULL: none. */
 static void check_found(const char *path, const char *name)
 {
     char pattern[PATTERN_SIZE];
@@ -98,7 +98,7 @@ static void check_found(const char *path, const char *name)
 
 START_TEST(a_name_is_no_pattern)
 {
-    /* and another one that it matches as a pattern */
+    /* Another name, which the first would match as a pattern. */
     static const char *const names[][2] = {
         {"lr[0.1]", "lr0"},      {"layers=[2,3]", "layers=,"}, {"[!a]", "b"}, {"a*b", "axb"},
         {"what?", "whatx"},      {"back\\slash", "backslash"}, {"[", "x"},    {"end\\", "end"},
@@ -130,7 +130,7 @@ START_TEST(a_trace_from_before_is_no_rank_s)
 {
     const char *path = leave_trace(IN_FOLDER, "name");
     have_a_child();
-    usleep(20000); /* stamps of files are a tick apart */
+    usleep(20000); /* the files' timestamps must differ */
     start(IN_FOLDER, "name");
     ck_assert(!identity_ranks_wrote());
     ck_assert_int_eq(utimensat(AT_FDCWD, path, NULL, 0), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/settings/peaks.h and cupti/gpu_peaks.h: what devices can do at most, by the user
- * and by the table. */
+/* Tests of preload/settings/peaks.h and cupti/gpu_peaks.h: the peak rates of devices, from the
+ * user and from the table. */
 #include "preload/settings/peaks.h"
 
 #include <check.h>
@@ -62,7 +62,8 @@ START_TEST(by_name)
     ck_assert_double_eq_tol(peak("NVIDIA L4", 8, 9, FLOP_FP16), 121, 0.01);
     ck_assert_double_eq_tol(peak("NVIDIA L40", 8, 9, FLOP_FP16), 181.05, 0.01);
     ck_assert_double_eq_tol(peak("Tesla V100-PCIE-16GB", 7, 0, FLOP_FP16), 112, 0.01);
-    ck_assert_double_eq(peak("NVIDIA A100-SXM4-80GB", 8, 0, FLOP_FP8), 0); /* it has no such unit */
+    /* the A100 has no such unit */
+    ck_assert_double_eq(peak("NVIDIA A100-SXM4-80GB", 8, 0, FLOP_FP8), 0);
 }
 END_TEST
 

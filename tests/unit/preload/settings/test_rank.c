@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload/settings/rank.c on environments as launchers leave them, without touching the real
- * one. */
+/* Tests of preload/settings/rank.h on environments as launchers set them. The real environment
+ * is not used. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 Suite *suite_rank(void);
 
-/* The environment of a test: NAME=value strings up to NULL. */
+/* A test's environment: NAME=value strings up to NULL. */
 static const char *const *environment;
 
 static const char *lookup(const char *name)
@@ -24,7 +24,7 @@ static const char *lookup(const char *name)
     return NULL;
 }
 
-/* Reads the rank out of entries; what was written to stderr stands in lines afterwards. */
+/* Reads the rank from these entries. `lines` receives the messages. */
 static char lines[2048];
 
 static struct rank_info read_rank(const char *const *entries, bool warn)
@@ -33,7 +33,8 @@ static struct rank_info read_rank(const char *const *entries, bool warn)
     memset(&info, 0x55, sizeof info);
     int saved = dup(STDERR_FILENO);
     int sink = memfd_create("stderr", MFD_CLOEXEC);
-    ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0); /* as a log, see writer/base/log.c */
+    /* like a log file, see writer/base/log.c */
+    ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0);
     ck_assert(saved >= 0 && sink >= 0 && dup2(sink, STDERR_FILENO) >= 0);
     environment = entries;
     rank_read(&info, lookup, warn);
@@ -77,10 +78,11 @@ START_TEST(torchrun)
                                  "GROUP_RANK=1", "NODE_RANK=7");
     expect(info, "torchrun", 5, 8, 1, 4, 1);
     ck_assert(info.known && info.world_known);
-    /* composer's and accelerate's launchers have NODE_RANK only */
+    /* The launchers of composer and accelerate set NODE_RANK only. */
     expect(READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "NODE_RANK=1"),
            "torchrun", 5, 8, 1, 4, 1);
-    /* without either the node follows when ranks fill node after node */
+    /* Without either variable, the node follows from the rank if ranks fill one node after
+     * another. */
     expect(READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4"), "torchrun", 5, 8,
            1, 4, 1);
     expect(READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=2", "LOCAL_WORLD_SIZE=4"), "torchrun", 5, 8,
@@ -104,10 +106,10 @@ START_TEST(ranks_that_meet_on_this_host)
         struct rank_info info = READ("RANK=2", "WORLD_SIZE=4", here[i]);
         expect(info, "torchrun", 2, 4, 2, 4, 0);
         ck_assert(info.local_known && info.one_host);
-        ck_assert(READ(here[i]).one_host); /* who only tells torch */
+        ck_assert(READ(here[i]).one_host); /* set for torch only */
     }
     expect(READ("RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1", here[0]),
-           "torchrun", 2, 4, 0, 1, 2); /* who says it, knows */
+           "torchrun", 2, 4, 0, 1, 2); /* an explicit value wins */
     static const char *const elsewhere[] = {"MASTER_ADDR=10.0.0.1", "MASTER_ADDR=localhost.example",
                                             "MASTER_ADDR="};
     for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
@@ -117,7 +119,7 @@ END_TEST
 
 START_TEST(open_mpi)
 {
-    /* OMPI_COMM_WORLD_NODE_RANK counts processes on the node: here 1 on node 1, not node 1. */
+    /* OMPI_COMM_WORLD_NODE_RANK counts processes on the node: this is process 1 of node 1. */
     expect(READ("OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_RANK=1",
                 "OMPI_COMM_WORLD_LOCAL_SIZE=4", "OMPI_COMM_WORLD_NODE_RANK=1", "PMIX_RANK=5"),
            "Open MPI", 5, 8, 1, 4, 1);
@@ -134,7 +136,7 @@ START_TEST(pmi_and_pmix)
     struct rank_info info = READ("PMIX_RANK=3", "PMIX_NAMESPACE=x");
     expect(info, "PMIx", 3, 4, 0, 1, 0);
     ck_assert(!info.world_known);
-    /* srun --mpi=pmix: PMIx tells the rank, Slurm the rest */
+    /* srun --mpi=pmix: PMIx sets the rank, Slurm the rest. */
     info = READ("PMIX_RANK=3", "SLURM_PROCID=3", "SLURM_STEP_ID=0", "SLURM_NTASKS=4",
                 "SLURM_LOCALID=1", "SLURM_NODEID=1", "SLURM_STEP_TASKS_PER_NODE=2(x2)");
     expect(info, "PMIx", 3, 4, 1, 2, 1);
@@ -147,7 +149,7 @@ START_TEST(slurm)
     expect(READ("SLURM_PROCID=6", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=7", "SLURM_NTASKS=9",
                 "SLURM_LOCALID=2", "SLURM_NODEID=1", "SLURM_STEP_TASKS_PER_NODE=4,3"),
            "Slurm", 6, 7, 2, 3, 1);
-    /* an old Slurm without the step's own numbers */
+    /* An old Slurm, without the step's own numbers. */
     expect(READ("SLURM_PROCID=6", "SLURM_STEP_ID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=2",
                 "SLURM_NODEID=1", "SLURM_NTASKS_PER_NODE=4"),
            "Slurm", 6, 8, 2, 4, 1);
@@ -179,16 +181,16 @@ END_TEST
 
 START_TEST(slurm_outside_a_step_is_one_process)
 {
-    /* plain python in sbatch's script */
+    /* Plain python in the script of sbatch. */
     struct rank_info info = READ("SLURM_JOB_ID=77", "SLURM_PROCID=0", "SLURM_NTASKS=16",
                                  "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_NTASKS_PER_NODE=8");
     expect(info, "default", 0, 1, 0, 1, 0);
     ck_assert(!info.known);
     ck_assert_str_eq(lines, "");
-    /* salloc's shell on the login node: no SLURM_PROCID at all */
+    /* salloc's shell on the login node has no SLURM_PROCID. */
     info = READ("SLURM_JOB_ID=77", "SLURM_NTASKS=16");
     ck_assert(!info.known);
-    /* srun --pty bash inside a big job: one task */
+    /* srun --pty bash inside a big job: one task. */
     info = READ("SLURM_PROCID=0", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_NTASKS=16");
     expect(info, "Slurm", 0, 1, 0, 1, 0);
 }
@@ -199,10 +201,10 @@ START_TEST(lightnings_launcher)
     struct rank_info info = READ("LOCAL_RANK=2", "WORLD_SIZE=4", "NODE_RANK=0");
     expect(info, "LOCAL_RANK", 2, 4, 2, 3, 0);
     expect(READ("LOCAL_RANK=2", "WORLD_SIZE=4"), "LOCAL_RANK", 2, 4, 2, 3, 0);
-    /* on another node the rank does not follow */
+    /* On another node the rank does not follow. */
     ck_assert(!READ("LOCAL_RANK=2", "WORLD_SIZE=8", "NODE_RANK=1").known);
     ck_assert(!READ("LOCAL_RANK=2").known);
-    /* MPI knows better */
+    /* MPI's values take precedence. */
     expect(READ("LOCAL_RANK=2", "WORLD_SIZE=8", "OMPI_COMM_WORLD_RANK=6", "OMPI_COMM_WORLD_SIZE=8"),
            "Open MPI", 6, 8, 0, 1, 0);
 }
@@ -223,11 +225,11 @@ END_TEST
 
 START_TEST(gaps_come_from_whoever_tells_the_same_rank)
 {
-    /* sbatch scripts export RANK and WORLD_SIZE from Slurm's */
+    /* sbatch scripts export RANK and WORLD_SIZE from Slurm's variables. */
     expect(READ("RANK=5", "WORLD_SIZE=8", "SLURM_PROCID=5", "SLURM_STEP_ID=0", "SLURM_NTASKS=8",
                 "SLURM_LOCALID=1", "SLURM_NODEID=1", "SLURM_NTASKS_PER_NODE=4"),
            "torchrun", 5, 8, 1, 4, 1);
-    /* torchrun under srun: Slurm counts agents, and speaks of another world */
+    /* torchrun under srun: Slurm counts the agents, whose world is another one. */
     expect(READ("RANK=1", "WORLD_SIZE=8", "SLURM_PROCID=1", "SLURM_STEP_ID=0", "SLURM_NTASKS=2",
                 "SLURM_LOCALID=0", "SLURM_NODEID=1", "SLURM_NTASKS_PER_NODE=1"),
            "torchrun", 1, 8, 0, 1, 0);
@@ -276,7 +278,7 @@ START_TEST(contradictions_are_ignored_with_one_line)
     expect(info, "torchrun", 1, 4, 3, 4, 0);
     ck_assert_str_eq(lines,
                      "cprof: LOCAL_WORLD_SIZE=2 does not fit LOCAL_RANK=3; the size is ignored\n");
-    /* two launchers that fit each other only in part still give numbers that fit */
+    /* Two launchers that agree only in part still give consistent numbers. */
     info = READ("RANK=5", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=2", "SLURM_PROCID=5", "SLURM_STEP_ID=0",
                 "SLURM_NTASKS=8", "SLURM_LOCALID=5");
     ck_assert_int_eq(info.local_rank, 5);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/settings/remote_names.c: each name once, at a cost that does not grow with their
- * number. */
+/* Tests of preload/settings/remote_names.h: each name is unique, at a cost that does not grow
+ * with their number. */
 #include "preload/settings/remote_names.h"
 
 #include <check.h>
@@ -12,7 +12,7 @@ Suite *suite_remote_names(void);
 
 struct source {
     const char *text;
-    unsigned most; /* the maker has no more numbers; 0: no end */
+    unsigned most; /* the caller has no more numbers; 0: unlimited */
     unsigned asked;
 };
 
@@ -43,10 +43,10 @@ START_TEST(no_name_is_given_out_twice)
 {
     ck_assert_str_eq(take("a"), "a");
     ck_assert_str_eq(take("b"), "b");
-    ck_assert_str_eq(take("a-2"), "a-2"); /* somebody's plain name */
+    ck_assert_str_eq(take("a-2"), "a-2"); /* another rank's own name */
     ck_assert_str_eq(take("a"), "a-3");
     ck_assert_str_eq(take("a"), "a-4");
-    ck_assert_str_eq(take("a-4"), "a-4-2"); /* and the other way round */
+    ck_assert_str_eq(take("a-4"), "a-4-2"); /* the reverse case */
     ck_assert_str_eq(take("b"), "b-2");
     ck_assert_str_eq(take(""), "");
     ck_assert_str_eq(take(""), "-2");

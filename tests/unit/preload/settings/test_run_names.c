@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload/settings/run_names.c: script and run names, the start time of a launch, format
- * variables. */
+/* Tests of preload/settings/run_names.h: script and run names, the start time of a launch,
+ * format variables. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@ Suite *suite_run_names(void);
 
 /* ---- script names ---- */
 
-/* script of a command line whose arguments are separated by | */
+/* Returns the script of a command line whose arguments are separated by
+ * . */
 static const char *script(const char *arguments)
 {
     static char out[NAMES_SCRIPT_SIZE];
@@ -90,7 +91,7 @@ START_TEST(scripts_of_broken_command_lines)
     char out[NAMES_SCRIPT_SIZE], small[4], cmdline[1000];
     names_script_of("", 0, out, sizeof out);
     ck_assert_str_eq(out, "program");
-    names_script_of("python\0train.py", 15, out, sizeof out); /* no NUL at the end */
+    names_script_of("python\0train.py", 15, out, sizeof out); /* without a NUL at the end */
     ck_assert_str_eq(out, "program");
     names_script_of("python\0train.py", 16, small, sizeof small);
     ck_assert_str_eq(small, "tra");
@@ -117,15 +118,13 @@ START_TEST(children_of_multiprocessing)
     ck_assert(!names_is_multiprocessing(not_python, sizeof not_python));
     ck_assert(!names_is_multiprocessing(file, sizeof file));
     ck_assert(!names_is_multiprocessing("", 0));
-    ck_assert(!names_is_multiprocessing(spawn, 20)); /* cut inside */
+    ck_assert(!names_is_multiprocessing(spawn, 20)); /* cut inside the argument */
 }
 END_TEST
 
-/*
- * A process has the command line it was started with, so this test program starts itself again: as
- * train.py, which starts `depth` children of multiprocessing below each other; the last one tells
- * its script and the start of its launch, and the test's own main never runs.
- */
+/* A process keeps its command line, so this test program starts itself again as train.py. That
+ * starts `depth` nested children of multiprocessing. The last one reports its script and the
+ * start of its launch, and skips the test's main(). */
 static void start_again(int depth)
 {
     char number[12];
@@ -157,7 +156,7 @@ __attribute__((constructor)) static void started_again(void)
     _exit(write(STDOUT_FILENO, out, (size_t)length) != length);
 }
 
-/* What the last of depth children tells; train.py itself when depth is 0. */
+/* The report of the last of `depth` children; of train.py itself if depth is 0. */
 static const char *told_at_depth(const char *depth)
 {
     static char told[NAMES_SCRIPT_SIZE + 32];
@@ -184,12 +183,13 @@ START_TEST(children_have_the_scripts_name_and_start)
     long long started = 0, now = time(NULL);
     for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
         char name[NAMES_SCRIPT_SIZE] = "";
-        setenv("CPROF_START_TIME", "1000", 1); /* train.py below something: a run of its own */
+        /* train.py started by a program that is not part of the run */
+        setenv("CPROF_START_TIME", "1000", 1);
         ck_assert_int_eq(sscanf(told_at_depth(depths[i]), "%96s %lld", name, &started), 2);
         ck_assert_str_eq(name, "train");
         ck_assert_int_ge(started, now);
     }
-    /* the launch's start goes down to a child, even when the child starts later */
+    /* Children inherit the start of the launch, even if they start later. */
     setenv("NAMES_TEST_DEPTH", "0", 1);
     setenv("CPROF_START_TIME", "1000", 1);
     int ends[2];
@@ -289,7 +289,7 @@ START_TEST(runs_by_launcher)
         RUN("OMPI_MCA_ess_base_jobid=345", "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2"),
         "345");
     ck_assert_str_eq(RUN("PMI_JOBID=9.1", "PMI_RANK=1", "PMI_SIZE=2"), "9.1");
-    /* the same launch seen from mpirun's own node and from a node it reached through srun */
+    /* The same launch, seen from mpirun's own node and from a node that it reached through srun. */
     ck_assert_str_eq(RUN("PMIX_NAMESPACE=n", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2",
                          "SLURM_JOB_ID=9", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=2"),
                      "n");
@@ -303,18 +303,18 @@ START_TEST(runs_in_slurm)
         "9.3");
     ck_assert_str_eq(RUN("SLURM_JOB_ID=9", "SLURM_STEP_ID=3", "SLURM_NTASKS=2", "SLURM_PROCID=1"),
                      "9.3");
-    /* torchrun under srun, one agent per node */
+    /* torchrun under srun, one agent per node. */
     ck_assert_str_eq(RUN("RANK=3", "WORLD_SIZE=8", "TORCHELASTIC_RUN_ID=none", "SLURM_JOB_ID=9",
                          "SLURM_STEP_ID=3", "SLURM_STEP_NUM_TASKS=2"),
                      "9.3");
-    /* preempted and started again */
+    /* Preempted and started again. */
     ck_assert_str_eq(RUN("SLURM_JOB_ID=9", "SLURM_STEP_ID=3", "SLURM_STEP_NUM_TASKS=2",
                          "SLURM_PROCID=1", "SLURM_RESTART_COUNT=2"),
                      "9.3-restart2");
     ck_assert_str_eq(RUN("TORCHELASTIC_RUN_ID=9", "SLURM_JOB_ID=9", "SLURM_RESTART_COUNT=1"),
                      "9-restart1");
     ck_assert_str_eq(RUN("TORCHELASTIC_RUN_ID=9", "SLURM_JOB_ID=9", "SLURM_RESTART_COUNT=0"), "9");
-    /* one job, many runs: the batch script, and a shell that srun --pty gave */
+    /* One job, many runs: the batch script, and a shell of srun --pty. */
     ck_assert_str_eq(RUN("SLURM_JOB_ID=9", "SLURM_PROCID=0", "SLURM_NTASKS=16"),
                      "9-20261120-151203");
     ck_assert_str_eq(RUN("SLURM_JOB_ID=9", "SLURM_PROCID=0", "SLURM_STEP_ID=0",
@@ -338,7 +338,7 @@ END_TEST
 
 /* ---- start of the launch ---- */
 
-/* Runs the constructor's part as program in a child with `extra` set; its start time. */
+/* Runs the constructor's part as program in a child with `extra` set. Returns its start time. */
 static int64_t capture_as(const char *program, const char *extra, bool *exported)
 {
     int ends[2];
@@ -380,7 +380,7 @@ START_TEST(a_launch_shares_its_start)
                      1000);
     ck_assert_int_eq(capture_as("a.out", "PMI_RANK=0 PMI_SIZE=4", NULL), 1000);
     ck_assert_int_eq(capture_as("bash", "RANK=1 WORLD_SIZE=2", NULL), 1000);
-    /* a run of its own, below whatever it is that has the library preloaded */
+    /* A run of its own, whatever preloaded program started it. */
     ck_assert_int_ge(capture_as("python", "X=1", NULL), now);
     ck_assert_int_ge(capture_as("python", "RANK=0 WORLD_SIZE=1", NULL), now);
     ck_assert_int_ge(capture_as("python", "SLURM_PROCID=0 SLURM_NTASKS=16", NULL), now);
@@ -411,7 +411,7 @@ START_TEST(a_launcher_exports_its_start)
     unsetenv("CPROF_START_TIME");
     ck_assert_int_ge(capture_as("mpirun", "X=1", &exported), now);
     ck_assert(exported);
-    /* also over one that it inherited: two launches from one script are two runs */
+    /* An inherited start time is replaced: two launches from one script are two runs. */
     setenv("CPROF_START_TIME", "1000", 1);
     ck_assert_int_ge(capture_as("torchrun", "X=1", &exported), now);
     ck_assert(exported);
@@ -508,7 +508,7 @@ START_TEST(sixteen_variables)
 }
 END_TEST
 
-/* What Python's str() makes of each of these numbers of microseconds through a million. */
+/* Python's str() of each of these numbers of microseconds, divided by a million. */
 START_TEST(seconds_as_python_writes_them)
 {
     static const struct {

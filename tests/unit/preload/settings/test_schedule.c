@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload/settings/schedule.c against torch's test vectors and Composer's arithmetic. */
+/* Tests of preload/settings/schedule.h with torch's test vectors and Composer's arithmetic. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 Suite *suite_schedule(void);
 
-/* One letter per step from 0: skip, warmup, active, active and Save. */
+/* One letter per step from 0: skip, warmup, active, active and save. */
 static void expect(const struct schedule *schedule, const char *letters)
 {
     for (int64_t step = 0; letters[step]; step++) {
@@ -43,7 +43,7 @@ START_TEST(torch_vector_without_first_wait)
                          .active = 3,
                          .repeat = 2,
                          .skip_first_wait = true};
-    /* 10 warmup, 11 to 13, 14 wait, 15 warmup, 16 to 18, nothing from 19 */
+    /* 10 warmup, 11 to 13 active, 14 wait, 15 warmup, 16 to 18 active, nothing from 19 */
     expect(&s, "----------waaS-waaS-----------");
 }
 END_TEST
@@ -99,7 +99,8 @@ START_TEST(huge_counts_do_not_overflow)
                          .repeat = INT64_MAX,
                          .skip_first_wait = true};
     ck_assert_int_eq(schedule_action(&s, INT64_MAX - 1), ACTION_SKIP);
-    ck_assert_int_eq(schedule_action(&s, INT64_MAX), ACTION_WARMUP); /* behind the wait left out */
+    /* after the wait that was left out */
+    ck_assert_int_eq(schedule_action(&s, INT64_MAX), ACTION_WARMUP);
     s.skip_first = 0;
     ck_assert_int_eq(schedule_action(&s, INT64_MAX), ACTION_ACTIVE);
     s.skip_first_wait = false;
@@ -136,7 +137,7 @@ START_TEST(scope_none_is_always_active)
 }
 END_TEST
 
-/* Composer's cyclic_schedule, by its own definition, on one epoch of a given length. */
+/* Composer's cyclic_schedule() by its own definition, on one epoch of a given length. */
 static enum action composer(const struct schedule *s, int64_t batch, int64_t epoch_length)
 {
     int64_t cycle = s->wait + s->warmup + s->active;
@@ -184,7 +185,9 @@ END_TEST
 
 START_TEST(scope_values_follow_config)
 {
-    /* config.def's "run|epoch|none" and the enum are one order. */
+    /* config.def's "run
+     * epoch
+     * none" and the enum have the same order. */
     static const struct {
         const char *text;
         enum schedule_scope scope;
@@ -246,7 +249,7 @@ START_TEST(demanded_windows_that_meet_are_one)
 }
 END_TEST
 
-/* As often as somebody asks while one is open. */
+/* Any number of demands that overlap takes one place. */
 START_TEST(demands_that_meet_take_one_place)
 {
     struct demands d = {0};
@@ -257,7 +260,7 @@ START_TEST(demands_that_meet_take_one_place)
     }
     ck_assert(demands_cover(&d, 10 * DEMANDS_MOST + 900) &&
               !demands_cover(&d, 10 * DEMANDS_MOST + 1000));
-    ck_assert(demands_add(&d, DEMANDS_STEP, 1)); /* another */
+    ck_assert(demands_add(&d, DEMANDS_STEP, 1)); /* a separate request */
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/stacks/lines.h: what is read of an answer. That the lines are right is tested
- * from outside (tests/e2e/test_stacks.py). */
+/* Tests of preload/stacks/lines.h: parsing an answer. tests/e2e/test_stacks.py checks that the
+ * lines are right. */
 #include "preload/stacks/lines.h"
 
 #include <check.h>
@@ -14,13 +14,13 @@ START_TEST(answers_are_read)
     static const struct {
         const char *text;
         bool column;
-        const char *file; /* "": it is not known */
+        const char *file; /* "": unknown */
         int line;
     } rows[] = {
         {"/src/a.c:12", false, "/src/a.c", 12},
         {"/src/a.c:12 (discriminator 3)", false, "/src/a.c", 12},
         {"/src/a.c:12:7", true, "/src/a.c", 12},
-        {"/src/a.c:12", true, "/src/a.c", 12}, /* there is no column */
+        {"/src/a.c:12", true, "/src/a.c", 12}, /* without a column */
         {"C:\\x:y/a b.c:12:7", true, "C:\\x:y/a b.c", 12},
         {"/src/odd:3:12", false, "/src/odd:3", 12},
         {"??:0", false, "", 0},

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of what preload/stacks/pyframes.c computes without an interpreter: lines out of the three
- * kinds of line tables, UTF-8 out of the three kinds of strings, and which versions are known.
- * Reading live frames is tested in tests/e2e/test_stacks.py, on each interpreter that the machine
- * has. */
+/* Tests of what preload/stacks/pyframes.c computes without an interpreter: lines from the three
+ * kinds of line tables, UTF-8 from the three kinds of strings, and the known versions.
+ * tests/e2e/test_stacks.py reads live frames on each installed interpreter. */
 #include "preload/stacks/pyframes.h"
 
 #include <check.h>
@@ -12,12 +11,12 @@
 #include "preload/stacks/pyoffsets.h"
 
 struct line {
-    int32_t from, line; /* instructions from here on are of this line; 0: of none */
+    int32_t from, line; /* instructions from here on belong to this line; 0: to none */
 };
 
-/* One function with a loop, a call over three lines, a comprehension and 150 empty lines, as
- * CPython 3.9.18, 3.10.13, 3.11.7 and 3.13.0 compile it, and what their co_lines() (3.9:
- * dis.findlinestarts()) say of it. It begins in line 1. */
+/* A function with a loop, a call over three lines, a comprehension and 150 empty lines. Compiled
+ * by CPython 3.9.18, 3.10.13, 3.11.7 and 3.13.0, with the lines of their co_lines() (3.9:
+ * dis.findlinestarts()). It begins in line 1. */
 static const uint8_t lnotab[] = {0,   1, 4, 1, 12, 1, 4, 1, 2,   1,  2,   1, 6,  255, 2,
                                  255, 6, 4, 8, 1,  6, 1, 2, 255, 36, 127, 0, 23, 10,  1};
 static const struct line lnotab_lines[] = {{0, 2},   {4, 3},   {16, 4},   {20, 5},   {22, 6},
@@ -87,8 +86,8 @@ START_TEST(lines_of_each_version)
 }
 END_TEST
 
-/* A frame that has not begun is in the line of its code; behind a table's end there is none, except
- * that 3.9's has no end. */
+/* A frame that has not begun has the line of its code. There is no line after a table's end,
+ * except in 3.9, whose table has no end. */
 START_TEST(lines_at_the_edges)
 {
     ck_assert_int_eq(pyframes_line(TABLE_RANGES, ranges, sizeof ranges, 7, -2), 7);
@@ -102,7 +101,7 @@ START_TEST(lines_at_the_edges)
 }
 END_TEST
 
-/* Any bytes end in some answer, and none behind the end is read (run under asan). */
+/* Any bytes give some answer, and nothing after their end is read (run under asan). */
 START_TEST(hostile_tables)
 {
     uint32_t state = 1;
@@ -138,7 +137,7 @@ START_TEST(texts)
     ck_assert_str_eq(utf8(four, 4, 3, 60), "a😀名");
     ck_assert_str_eq(utf8(surrogate, 2, 2, 60), "\xef\xbf\xbd"
                                                 "b");
-    ck_assert_str_eq(utf8(four, 4, 3, 5), "a😀"); /* whole characters only */
+    ck_assert_str_eq(utf8(four, 4, 3, 5), "a😀"); /* cut between characters */
     ck_assert_str_eq(utf8(four, 4, 3, 4), "a");
     ck_assert_str_eq(utf8(one, 1, 0, 60), "");
 }
@@ -150,8 +149,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Texts of `width` bytes a character, of 1 to 6 letters of "adef" behind `before` times '<' and
- * before '>': all different, many of them the same but for one letter that stands once more. */
+/* Texts with `width` bytes a character: 1 to 6 letters of "adef" after `before` times '<', and
+ * before '>'. All differ, many only in one letter that is repeated. */
 static void all_differ(unsigned width, unsigned before)
 {
     enum { LETTERS = 6, TEXTS = 5460 }; /* 4 + 16 + ... + 4^6 */
@@ -175,7 +174,7 @@ static void all_differ(unsigned width, unsigned before)
         ck_assert_msg(prints[i] != prints[i - 1], "width %u, %u before", width, before);
 }
 
-/* <dff> and <dfff> had one print: what a text begins or ends with made up for its length. */
+/* <dff> and <dfff> once had the same hash: their beginning or end cancelled out the length. */
 START_TEST(texts_that_differ_have_other_prints)
 {
     for (unsigned before = 0; before < 36; before++)
@@ -193,12 +192,12 @@ START_TEST(versions)
     for (int minor = 9; minor <= 13; minor++)
         ck_assert_int_eq(pyframes_layout_of(minor)->minor, minor);
     const char *why = "unset";
-    ck_assert_ptr_null(pyframes_layout(&why)); /* there is no Python here, which is no fault */
+    ck_assert_ptr_null(pyframes_layout(&why)); /* without Python there is no layout and no error */
     ck_assert_str_eq(why, "");
 }
 END_TEST
 
-/* A _Py_DebugOffsets as 3.13.0 has it, where its header says. */
+/* A _Py_DebugOffsets with the contents that 3.13.0's header declares. */
 static void put(uint8_t *runtime, unsigned at, uint64_t number)
 {
     memcpy(runtime + at, &number, sizeof number);
@@ -253,7 +252,7 @@ START_TEST(what_makes_no_sense_is_not_believed)
     put(runtime, 16, 1);
     ck_assert(!pyoffsets_read(13, runtime, &told, &why));
     ck_assert_str_eq(why, "this Python has no GIL");
-    ck_assert(!pyoffsets_read(12, runtime, &told, &why)); /* did not say it yet */
+    ck_assert(!pyoffsets_read(12, runtime, &told, &why)); /* 3.12 does not have the table yet */
     ck_assert(!pyoffsets_read(13, NULL, &told, &why));
 }
 END_TEST

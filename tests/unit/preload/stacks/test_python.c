@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/stacks/python.h and pyend.h: quiet where there is no Python, and right in a real
- * interpreter, when this machine has one as a shared library. The interpreter's main thread is the
- * test's. */
+/* Tests of preload/stacks/python.h and pyend.h: no effect without Python, and right in a real
+ * interpreter if this machine has one as a shared library. The test's main thread is the
+ * interpreter's. */
 #include "preload/stacks/python.h"
 
 #include <check.h>
@@ -30,7 +30,7 @@ END_TEST
 static int (*run_text)(const char *);
 static int minor;
 
-/* NULL: there is none, or a sanitizer would count its memory as leaked. */
+/* NULL: not installed, or a sanitizer would report its memory as leaked. */
 static void *open_python(void)
 {
     char name[32];
@@ -75,8 +75,8 @@ static void look_at(int n)
     left[n] = python_left("profiler.py");
 }
 
-/* Gives Python look(n), which calls look_at(), and define(), for functions of a file of any
- * name. */
+/* Gives Python look(n), which calls look_at(), and define(), which makes functions of a file of
+ * any name. */
 static void prepare(void)
 {
     char code[512];
@@ -103,7 +103,7 @@ START_TEST(the_first_argument_of_a_frame)
         "wrapper(first, 1, n=0)\n"
         "wrapper(second, n=1)\n"
         "wrapper(n=2)\n" /* no argument at all */
-        "look(3)\n"      /* no such frame */
+        "look(3)\n"      /* there is no such frame */
         "define('def wrapper(*args, **kwargs): look(4)', '/lib/another.py')\n"
         "wrapper(first)\n"
         "define('def wrapper(self): look(5)', '/x/optimizer.py')\n"
@@ -161,14 +161,14 @@ START_TEST(run_later)
         return;
     capture_start();
     ck_assert(python_run_later("import os; os.write(2, b'it ran\\n')"));
-    ck_assert_str_eq(capture_stderr(), ""); /* not now */
+    ck_assert_str_eq(capture_stderr(), ""); /* no message yet */
     run("for i in range(1000): pass\n");
     ck_assert_str_eq(capture_stderr(), "it ran\n");
 }
 END_TEST
 
-/* A thread that outlives the interpreter runs on in C while its frames are freed. What is
- * registered first is called last. */
+/* A thread in C outlives the interpreter, whose end frees the thread's frames. Functions
+ * registered first are called last. */
 START_TEST(nothing_is_read_once_the_interpreter_ends)
 {
     if (!start_python())
@@ -190,8 +190,8 @@ START_TEST(nothing_is_read_once_the_interpreter_ends)
 }
 END_TEST
 
-/* Says that it reads, and goes on with that for a while after the end has begun. */
-static _Atomic int reads; /* 1: it does, 2: it has done */
+/* Sets `reads`, then goes on reading for a while after the end of the interpreter has begun. */
+static _Atomic int reads; /* 1: reading, 2: finished */
 
 static void *read_long(void *unused)
 {
@@ -219,7 +219,7 @@ START_TEST(the_end_waits_for_who_reads)
 }
 END_TEST
 
-/* As after a fork in which another thread was reading. */
+/* As after a fork() in which another thread was reading. */
 START_TEST(the_end_does_not_wait_for_ever)
 {
     if (!start_python())
@@ -230,7 +230,7 @@ START_TEST(the_end_does_not_wait_for_ever)
 }
 END_TEST
 
-/* A program that brings its own interpreter may start it late, and end it before itself. */
+/* A program with its own interpreter may start it late and end it early. */
 START_TEST(calls_are_refused_while_it_does_not_run)
 {
     if (!open_python())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/stacks/unwind.h: which library a return address is of, while others come and go.
- * What is unwound is seen in tests/e2e/test_stacks.py and tests/soak/stacks.py. */
+/* Tests of preload/stacks/unwind.h: the library of a return address, while other libraries come
+ * and go. tests/e2e/test_stacks.py and tests/soak/stacks.py check the unwound stacks. */
 #define _GNU_SOURCE
 #include "preload/stacks/unwind.h"
 
@@ -20,13 +20,13 @@
 
 #define COPIES  8
 #define COMINGS 2000
-/* One of the C library that nothing else in this process needs. */
+/* A library of the C library that nothing else in this process uses. */
 #define LIBRARY "libBrokenLocale.so.1"
 #define SYMBOL  "__ctype_get_mb_cur_max"
 
 static _Atomic unsigned unknown, wrong;
 
-/* A copy of LIBRARY, another one to the loader; goes with the process. */
+/* A copy of LIBRARY, which the loader treats as another library. Removed with the process. */
 static void copy_library(char *path, size_t size)
 {
     Dl_info info;
@@ -39,7 +39,7 @@ static void copy_library(char *path, size_t size)
     snprintf(path, size, "/proc/self/fd/%d", to);
 }
 
-/* As a stack is taken in a plugin. */
+/* Takes a stack from inside a plugin. */
 static void *come_and_go(void *path)
 {
     for (int i = 0; i < COMINGS; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/steps/steps.h: the gate in each kind of step, who may mark one, and the edges as
- * the files show them. No torch is in this process. */
+/* Tests of preload/steps/steps.h: the gate in each kind of step, who may mark one, and the edges
+ * as files show them. This process has no torch. */
 #include "preload/steps/steps.h"
 
 #include <check.h>
@@ -51,7 +51,7 @@ END_TEST
 START_TEST(step_0_that_is_kept_is_recorded_without_shapes)
 {
     config.warmup = _i;
-    config.wait = !_i; /* step 0 is one to skip, or one to warm up in */
+    config.wait = !_i; /* step 0 is skipped, or is a warmup */
     start(true);
     check_step(0, _i ? ACTION_WARMUP : ACTION_SKIP, (ALL & ~GATE_SHAPES) | (_i ? 0 : GATE_SKIPPED));
     MARK();
@@ -104,7 +104,7 @@ START_TEST(sources)
                 {CONFIG_STEP_FORWARD, STEP_FORWARD},
                 {CONFIG_STEP_OPTIMIZER, STEP_OPTIMIZER}};
     config.step = rows[_i].setting;
-    ck_assert(!steps_listen_to(STEP_OPTIMIZER)); /* asleep */
+    ck_assert(!steps_listen_to(STEP_OPTIMIZER)); /* not awake yet */
     steps_mark(STEP_OPTIMIZER, 0);
     start(false);
     /* of which the call below comes a small part later */
@@ -118,8 +118,8 @@ START_TEST(sources)
         marks += rows[i].source == rows[_i].source;
         ck_assert_int_eq(steps_current(), marks);
     }
-    /* counts whatever the setting, and silences the others; the optimizer's mark before it was
-     * of the same iteration */
+    /* This mark counts whatever the setting, and the others are ignored from now on. The
+     * optimizer's mark before it was of the same iteration. */
     MARK();
     marks += rows[_i].source != STEP_OPTIMIZER;
     ck_assert_int_eq(steps_current(), marks);
@@ -257,12 +257,12 @@ START_TEST(an_edge_can_be_given_its_time)
     ck_assert(second > 45000);
     double start_0 = trace_number(trace_event(&t, 'X', "ProfilerStep#0"), "ts");
     double start_1 = trace_number(trace_event(&t, 'X', "ProfilerStep#1"), "ts");
-    ck_assert_double_eq_tol(start_0 + first, start_1, 0.01); /* steps follow each other */
+    ck_assert_double_eq_tol(start_0 + first, start_1, 0.01); /* steps are contiguous */
     trace_free(&t);
 }
 END_TEST
 
-/* Two threads' ranges end, and the later one's mark comes first. */
+/* The ranges of two threads end, and the mark of the later one comes first. */
 START_TEST(edges_never_go_back)
 {
     config.wait = config.warmup = 0;
@@ -307,7 +307,7 @@ START_TEST(a_launcher_leaves_none_beside_its_ranks)
     start(true);
     session_span("of the launcher");
     snprintf(path, sizeof path, "%s/rank3.json", session_folder);
-    fclose(fopen(path, "we")); /* what a rank wrote meanwhile */
+    fclose(fopen(path, "we")); /* written by a rank in the meantime */
     pid_t rank = fork();
     if (rank == 0)
         _exit(0);
@@ -318,12 +318,12 @@ START_TEST(a_launcher_leaves_none_beside_its_ranks)
 }
 END_TEST
 
-/* From now on files get names as a program's do. */
+/* From here on, files have the names of a program's. */
 
 /* ---- epochs ---- */
 
-/* Runs epochs of these lengths (0 ends the list), each ended by a call, and checks each batch's
- * action. */
+/* Runs epochs of these lengths (0 ends the list), each ended by a call. Checks the action of
+ * each batch. */
 static void check_epochs(const int64_t *lengths)
 {
     struct schedule s = {.skip_first = config.skip_first,
@@ -344,8 +344,8 @@ static void check_epochs(const int64_t *lengths)
 
 START_TEST(epochs_replay_the_schedule)
 {
-    /* kineto.md 5.3's (1, 1, 3, 2, skip 2) by epoch: steps 4-6 and 9-11, then nothing; saved early
-     * where an epoch ends */
+    /* By kineto.md 5.3, (1, 1, 3, 2, skip 2) per epoch: steps 4 to 6 and 9 to 11, then nothing.
+     * Saved early where an epoch ends. */
     static const int64_t lengths[] = {14, 6, 3, 11, 0};
     config.schedule_scope = SCHEDULE_EPOCH;
     config.skip_first = 2;
@@ -408,7 +408,7 @@ START_TEST(what_begins_behind_an_epochs_last_step_is_thrown_away)
     for (int i = 0; i < 4; i++) /* the fifth would be active */
         MARK();
     session_span("validation");
-    usleep(300000); /* until its file would have been made */
+    usleep(300000); /* time enough to make its file */
     steps_end_epoch(true);
     ck_assert_int_eq(steps_action(), ACTION_WARMUP);
     finish();
@@ -452,11 +452,11 @@ START_TEST(epochs_that_are_seen_and_told)
     steps_end_epoch(false);
     MARK();
     steps_end_epoch(false);
-    steps_end_epoch(true); /* the same end */
+    steps_end_epoch(true); /* the same end again */
     MARK();
-    steps_end_epoch(false); /* no more */
+    steps_end_epoch(false); /* no effect */
     steps_end_epoch(true);
-    steps_end_epoch(true); /* one without a batch */
+    steps_end_epoch(true); /* an epoch without a batch */
     MARK();
     finish();
     ck_assert_uint_eq(session_files(""), 4);
@@ -478,12 +478,12 @@ START_TEST(regions_are_recorded_and_nothing_else)
     session_span("step 0");
     MARK();
     session_span("thrown away");
-    session_await(".part", 1); /* its file is there, and goes */
+    session_await(".part", 1); /* its file exists and is removed */
     steps_region(true);
     check_step(1, ACTION_WARMUP, ALL & ~GATE_SHAPES);
     MARK();
     check_step(2, ACTION_ACTIVE, ALL);
-    steps_region(true); /* nested: nothing begins anew */
+    steps_region(true); /* nested: does not restart recording */
     steps_region(false);
     MARK();
     check_step(3, ACTION_ACTIVE_AND_SAVE, ALL);
@@ -526,7 +526,7 @@ START_TEST(a_region_without_marks_gets_its_trace)
     }
     steps_region(true);
     session_span("inside");
-    finish(); /* without its end */
+    finish(); /* without ending the region */
     ck_assert_uint_eq(session_files(""), 3);
     struct trace t = session_trace(0);
     ck_assert_uint_eq(trace_named(&t, 'X', "inside"), 1);

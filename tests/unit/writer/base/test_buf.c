@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/base/buf.h. Each runs in a process of its own (libcheck). */
+/* Tests of writer/base/buf.h. */
 #include "writer/base/buf.h"
 
 #include <check.h>
@@ -60,7 +60,7 @@ START_TEST(limit_is_exact_and_the_error_sticks)
     buf_puts(&b, "ab");
     ck_assert(b.failed);
     ck_assert_uint_eq(b.len, 4999);
-    buf_puts(&b, "c"); /* would fit, but something before it is missing */
+    buf_puts(&b, "c"); /* would fit, but the text before it is missing */
     ck_assert_uint_eq(b.len, 4999);
     ck_assert_ptr_null(buf_room(&b, 0));
     buf_reset(&b);

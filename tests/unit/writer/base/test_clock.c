@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/base/clock.h: the map from ticks to wall clock under simulated clocks that drift,
- * are slewed, step and jitter; and the real clock of this machine. */
+/* Tests of writer/base/clock.h: the map from ticks to wall clock under simulated clocks that
+ * drift, step, jitter and are slewed. Also the real clock of this machine. */
 #include "writer/base/clock.h"
 
 #include <check.h>
@@ -13,13 +13,13 @@
 #define MS   INT64_C(1000000)
 #define SEC  INT64_C(1000000000)
 #define HOUR (3600 * SEC)
-#define WALL INT64_C(1790000000000000000) /* some day in 2026 */
+#define WALL INT64_C(1790000000000000000) /* wall clock in 2026, ns */
 
-/* A machine with a counter of 2.1 GHz whose monotonic and wall clocks are moved by hand. */
+/* A machine with a 2.1 GHz counter. The test moves its monotonic and wall clocks. */
 static struct {
     uint64_t ticks, mono_ns;
     int64_t wall_ns;
-    double mono, wall; /* the fractions that the integers lack */
+    double mono, wall; /* in ns, with fractions */
     double slew;       /* of both clocks: 500e-6 is 500 ppm */
 } sim;
 
@@ -61,7 +61,7 @@ static int64_t error_now(void)
     return clock_map_ns(&map, sim.ticks) - sim.wall_ns;
 }
 
-/* n knots, one each period. */
+/* Takes n knots, one each period. */
 static void run(unsigned n, int64_t period)
 {
     while (n-- > 0) {
@@ -70,8 +70,7 @@ static void run(unsigned n, int64_t period)
     }
 }
 
-/* Fails if the map jumps or goes back between two ticks, or runs at another speed than the limit
- * allows. */
+/* Fails if the map jumps or goes back between two ticks, or if its speed exceeds the limit. */
 static void check_smooth(uint64_t from, uint64_t to, unsigned points)
 {
     uint64_t step = (to - from) / points;
@@ -88,7 +87,8 @@ static void check_smooth(uint64_t from, uint64_t to, unsigned points)
 
 START_TEST(one_knot_is_a_line)
 {
-    ck_assert_int_eq(clock_map_ns(&(struct clock_map){0}, 5), 5); /* none: the ticks themselves */
+    /* without knots, the ticks themselves */
+    ck_assert_int_eq(clock_map_ns(&(struct clock_map){0}, 5), 5);
     knot();
     ck_assert_int_eq(error_now(), 0);
     uint64_t ticks = sim.ticks;
@@ -109,7 +109,7 @@ START_TEST(continuous_and_monotone)
             sim.wall_ns += (rand() % 2000 - 1000) * MS; /* and steps of up to a second */
     }
     check_smooth(from, sim.ticks + 2100000000, 200000);
-    for (unsigned i = 0; i < map.count; i++) { /* and exactly at the knots */
+    for (unsigned i = 0; i < map.count; i++) { /* also at the knots */
         const struct clock_knot *k = &map.knots[(map.first + i) % map.cap];
         int64_t left = clock_map_ns(&map, k->ticks - 1), right = clock_map_ns(&map, k->ticks);
         if (left > right || right - left > 2)
@@ -137,7 +137,7 @@ END_TEST
 START_TEST(follows_a_slewed_wall_clock)
 {
     knot();
-    run(100, 10 * MS); /* the thread is young */
+    run(100, 10 * MS); /* a young thread */
     run(40, 250 * MS);
     static const double slews[] = {500e-6, -500e-6, 0, 100e-6};
     for (unsigned i = 0; i < 4; i++) {
@@ -145,7 +145,7 @@ START_TEST(follows_a_slewed_wall_clock)
         sim_pass(125 * MS);
         run(4, 250 * MS);
         for (unsigned k = 0; k < 40; k++) {
-            sim_pass(125 * MS); /* a place that no knot has seen yet */
+            sim_pass(125 * MS); /* beyond the newest knot */
             ck_assert_int_le(llabs(error_now()), 1000);
             run(1, 125 * MS);
             ck_assert_int_le(llabs(error_now()), 1000);
@@ -180,7 +180,7 @@ START_TEST(a_clock_that_is_set_changes_no_duration)
         ck_assert_int_le(llabs(clock_map_ns(&map, sim.ticks) - before - n * 10 * MS), 100);
     }
     ck_assert_int_eq(map.set_ns, steps[_i]);
-    sim.slew = 100e-6; /* which is followed as ever */
+    sim.slew = 100e-6; /* followed as before */
     run(40, 250 * MS);
     ck_assert_int_le(llabs(error_now() + steps[_i]), 50000);
 }
@@ -200,15 +200,15 @@ START_TEST(a_step_is_taken_over_between_windows)
         sim_pass(10 * MS);
         settle();
         ck_assert_int_le(llabs(error_now()), 1);
-        sim_pass(10 * SEC); /* its slope is the clock's, not a bend */
+        sim_pass(10 * SEC); /* its slope is the clock's, without a bend */
         ck_assert_int_le(llabs(error_now()), 1000);
         settle();
     }
 }
 END_TEST
 
-/* The counter went on, CLOCK_MONOTONIC stood still: the next window's times are right from its
- * first step on. */
+/* The counter ran while CLOCK_MONOTONIC stood still. The next window's times must be right from
+ * its first step on. */
 START_TEST(a_machine_that_was_suspended)
 {
     run(20, 250 * MS);
@@ -239,12 +239,12 @@ END_TEST
 START_TEST(the_planned_end_of_a_bend_is_replaced)
 {
     run(4, 250 * MS);
-    run(50, 10 * MS); /* each comes before the bend of the one before has ended */
+    run(50, 10 * MS); /* each comes before the previous bend has ended */
     unsigned count = map.count;
     run(1, 10 * MS);
-    ck_assert_uint_eq(map.count, count + 1); /* a knot and an end for an end */
+    ck_assert_uint_eq(map.count, count + 1); /* a knot and an end replace an end */
     run(1, 300 * MS);
-    ck_assert_uint_eq(map.count, count + 3); /* that end was reached */
+    ck_assert_uint_eq(map.count, count + 3); /* the previous end was reached */
     uint64_t last = 0;
     for (unsigned i = 0; i < map.count; i++) {
         const struct clock_knot *k = &map.knots[(map.first + i) % map.cap];
@@ -333,7 +333,7 @@ START_TEST(the_real_clock)
         usleep(10000);
         uint64_t best = UINT64_MAX;
         int64_t off = 0;
-        for (unsigned k = 0; k < 20; k++) { /* the try that was least disturbed */
+        for (unsigned k = 0; k < 20; k++) { /* takes the least disturbed try */
             uint64_t before = clock_ticks();
             int64_t wall = clock_wall_now();
             uint64_t after = clock_ticks();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/base/io_thread.h and read_file.h: whose table a descriptor is in, errors, and
- * calls where no table can be had. */
+/* Tests of writer/base/io_thread.h and read_file.h: which table a descriptor is in, errors, and
+ * calls where no separate table is available. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -32,7 +32,7 @@ static int open_pipe(int ends[2])
     return (int)io_call(SYS_pipe2, (long)ends, O_CLOEXEC | O_NONBLOCK, 0, 0, 0, 0);
 }
 
-/* Whether a descriptor that an io_ call opens is in this thread's table. */
+/* Whether a descriptor opened by an io_ call is in this thread's table. */
 static bool opens_here(void)
 {
     struct stat st;
@@ -51,7 +51,7 @@ START_TEST(descriptors_are_not_the_programs)
     ck_assert_int_eq(pipe(mine), 0);
     ck_assert(io_is_apart());
     ck_assert_int_eq(open_pipe(ends), 0);
-    /* an empty table: not even the standard ones */
+    /* The thread's table is empty: it does not even have the standard descriptors. */
     ck_assert_int_eq(ends[0], 0);
     ck_assert_int_eq(ends[1], 1);
     ck_assert_int_eq(syscall(SYS_close_range, 3, ~0u, 0), 0);
@@ -77,7 +77,7 @@ START_TEST(a_pipe_that_the_program_closes_is_closed)
 }
 END_TEST
 
-/* Failures come as those of the C library do, and leave errno alone where nothing fails. */
+/* Failures are reported as by the C library. Successful calls keep errno. */
 START_TEST(errors_are_those_of_the_calls)
 {
     char text[8];
@@ -113,7 +113,7 @@ static int open_and_close_apart(const char *path)
     return fd < 0 ? ENOENT : io_close(fd);
 }
 
-/* The lock that another process meets. */
+/* Another process must find the file locked. */
 static short lock_of(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK};
@@ -135,7 +135,7 @@ START_TEST(locks_of_the_program_stay)
     io_thread_begin();
     ck_assert_int_eq(open_and_close_apart(path), 0);
     ck_assert_int_eq(lock_of(fd), F_WRLCK);
-    ck_assert_int_eq(open_and_close(path), 0); /* what it would be in the program's table */
+    ck_assert_int_eq(open_and_close(path), 0); /* the number that the program's table would give */
     ck_assert_int_eq(lock_of(fd), F_UNLCK);
     unlink(path);
 }
@@ -195,7 +195,7 @@ START_TEST(a_forked_child_has_nobody_to_ask)
 }
 END_TEST
 
-/* As kernels before 5.9, and filters, answer. */
+/* Fails as kernels before 5.9 and seccomp filters do. */
 static void refuse_close_range(int error)
 {
     struct sock_filter code[] = {
@@ -235,7 +235,7 @@ START_TEST(files_are_read)
 }
 END_TEST
 
-/* As many as glob(3) finds, in a folder whose entries fill the room several times. */
+/* Finds as many as glob(3), in a folder whose entries fill the buffer several times. */
 START_TEST(files_are_found)
 {
     char folder[] = "/tmp/cprof-io-XXXXXX", path[4096];
@@ -265,7 +265,7 @@ Suite *suite_io_thread(void)
 {
     Suite *suite = suite_create("io_thread");
     TCase *tcase = tcase_create("io_thread");
-    /* Without it nothing of this can be: kernels before 5.9, filters. */
+    /* Without close_range() no test can run: kernels before 5.9, filters. */
     if (!refused()) {
         tcase_add_test(tcase, descriptors_are_not_the_programs);
         tcase_add_test(tcase, a_pipe_that_the_program_closes_is_closed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the messages of writer/writer.h: level, one line each, a limit on their number, and
- * nothing done to the program: errno, stdout, signals. */
+/* Tests of the messages of writer/writer.h: levels, one line each, a limit on their number.
+ * Messages must not change the program's errno, stdout or signals. */
 #define _GNU_SOURCE
 #include "writer/writer.h"
 
@@ -96,9 +96,9 @@ START_TEST(errno_is_kept_and_nothing_allocated)
 }
 END_TEST
 
-/* ---- a stderr that takes nothing: no reader, or a file at its limit ---- */
+/* ---- a stderr that fails: no reader, or a file at its limit ---- */
 
-/* The limit leaves room for what check itself writes. */
+/* The limit leaves room for libcheck's own output. */
 static void break_stderr(int signal)
 {
     int ends[2];
@@ -143,7 +143,8 @@ START_TEST(a_write_that_fails_does_not_signal_the_program)
     break_stderr(number);
     log_error("nor this");
     ck_assert_int_eq(came, 0);
-    ck_assert_int_eq(write(STDERR_FILENO, "x", 1), -1); /* the program's own does come */
+    /* the program's own SIGXFSZ or SIGPIPE is delivered */
+    ck_assert_int_eq(write(STDERR_FILENO, "x", 1), -1);
     ck_assert_int_eq(came, 1);
     sigset_t blocked, pending;
     sigemptyset(&blocked);
@@ -152,7 +153,7 @@ START_TEST(a_write_that_fails_does_not_signal_the_program)
     log_error("nor this");
     sigpending(&pending);
     ck_assert(!sigismember(&pending, number));
-    raise(number); /* and one that waits goes on waiting */
+    raise(number); /* a pending signal stays pending */
     log_error("nor this");
     sigpending(&pending);
     ck_assert(sigismember(&pending, number));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* writer/base/path.c: templates, their errors, gzip names and the name of the open file. */
+/* Tests of writer/base/path.h: templates, their errors, gzip names and the name of the open
+ * file. */
 #include <check.h>
 #include <limits.h>
 #include <stdio.h>
@@ -215,7 +216,7 @@ START_TEST(traces_keep_room_for_the_part_name)
         whole += !cut && strncmp(out + 2, file, length) == 0;
         file[length] = 'x';
     }
-    ck_assert_int_eq(whole, PATH_NAME_MAX - PATH_PART_MAX - 3); /* .gz */
+    ck_assert_int_eq(whole, PATH_NAME_MAX - PATH_PART_MAX - 3); /* without .gz */
 
     for (size_t i = 0; i < sizeof folder - 1; i++)
         folder[i] = i % 100 == 99 ? '/' : 'x';
@@ -234,7 +235,8 @@ START_TEST(traces_keep_room_for_the_part_name)
 }
 END_TEST
 
-/* Readers know a trace by its ending, and two by what may stand in the part that is left out. */
+/* A long name keeps the ending, by which readers recognise a trace. A hash of the whole name keeps
+ * names apart that differ in the cut part only. */
 START_TEST(long_components_are_cut)
 {
     char folder[400], file[400], first[PATH_SIZE], out[PATH_SIZE], expected[PATH_SIZE];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members of gzip files: stored, by zlib and by igzip. tests/unit/writer/file/test_sink.c has whole
- * files of them. */
+/* Tests of gzip members: stored, by zlib and by igzip. tests/unit/writer/file/test_sink.c tests
+ * whole files. */
 #include "tests/support/gunzip.h"
 #include "writer/file/sink_file.h"
 
@@ -11,7 +11,7 @@
 
 Suite *suite_gzip(void);
 
-/* Appends n bytes of text as it is in traces, or of noise, which deflate can only store. */
+/* Appends n bytes of typical trace text, or of noise that deflate can only store. */
 static void make_text(struct buf *b, size_t n, bool noisy)
 {
     uint64_t noise = 88172645463325252u; /* xorshift64 */
@@ -62,12 +62,12 @@ START_TEST(members_by_igzip)
             struct buf plain = {0};
             struct buf packed = {0};
             make_text(&plain, sizes[i], noisy);
-            struct buf full = {.limit = 1}; /* out of memory at once; the next member is whole */
+            struct buf full = {.limit = 1}; /* out of memory at once; the next member is complete */
             ck_assert_int_eq(igzip_member(g, &full, plain.data, plain.len), ENOMEM);
             ck_assert_int_eq(igzip_member(g, &packed, plain.data, plain.len), 0);
             ck_assert(noisy || packed.len < 100 + sizes[i] / 20);
             ck_assert(memcmp(packed.data, by_zlib.data, 10) ==
-                      0); /* the header: `cprof recover` looks for it */
+                      0); /* `cprof recover` searches for this header */
             struct buf *back = unpacked(&packed);
             ck_assert_ptr_nonnull(back);
             ck_assert_uint_eq(back->len, sizes[i]);
@@ -88,7 +88,7 @@ START_TEST(members_are_independent)
     make_text(&body, 50000, false);
     ck_assert_int_eq(gzip_member(g, &packed, body.data, body.len), 0);
     size_t first = packed.len;
-    struct buf full = {.limit = 1000}; /* out of memory in the middle of a member */
+    struct buf full = {.limit = 1000}; /* out of memory inside a member */
     ck_assert_int_eq(gzip_member(g, &full, body.data, body.len), ENOMEM);
     ck_assert_int_eq(gzip_stored(&full, body.data, body.len), ENOMEM);
     ck_assert_int_eq(gzip_member(g, &packed, body.data, body.len), 0);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/file/sink.h: what a file holds after each flush and after each system call within
- * one, failing calls, foreign files, final names. Each test runs in a process of its own
- * (libcheck), in a folder of its own under /tmp. */
+/* Tests of writer/file/sink.h: the file after each flush and after each system call within a
+ * flush, failing calls, other programs' files, final names. Each test has a folder of its own
+ * under /tmp. */
 #include "tests/support/sink_faults.h"
 
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* ---- whole after every flush ----------------------------------------------------------------- */
+/* ---- valid after every flush ----------------------------------------------------------------- */
 
 START_TEST(whole_after_every_flush)
 {
@@ -17,7 +17,7 @@ START_TEST(whole_after_every_flush)
     static const unsigned bodies[] = {0, 0, 3, 1000, 0, 0, 7, 1, 0, 0};
     struct sink *s = sink_file(part, gzip, 1);
     unsigned events = 0;
-    ck_assert_int_ne(access(part, F_OK), 0); /* nothing before the first flush */
+    ck_assert_int_ne(access(part, F_OK), 0); /* no file before the first flush */
     for (int i = 0; i < 10; i++) {
         ck_assert_int_eq(flush(s, i % 3 == 0 ? i : -1, bodies[i], trailers[i]), 0);
         events += bodies[i];
@@ -31,7 +31,7 @@ START_TEST(whole_after_every_flush)
     ck_assert_int_eq(s->finish(s, final, false), 0);
     check_file(final, gzip, events, 9);
     ck_assert_int_eq(flush(s, 1, 1, 1), EBADF);
-    s->discard(s); /* no longer its file */
+    s->discard(s); /* the file belongs to the sink no longer */
     ck_assert_int_eq(access(final, F_OK), 0);
     sink_free(s);
 }
@@ -92,8 +92,8 @@ START_TEST(a_kill_keeps_the_old_trace_or_the_new_one)
         kills.after += events;
         uint64_t at = HEAD_SIZE + s->body_size;
         uint64_t old_end = s->bytes_written;
-        /* only a stretch of trailer that crosses a page may be seen half written, and the very
-         * first write */
+        /* Only two states may be incomplete: part of a trailer that crosses a page, and the very
+         * first write. */
         torn_allowed += i == 0 ? 1 : (unsigned)((old_end - 1) / 4096 - at / 4096);
         ck_assert_int_eq(flush(s, i / 25, events, (unsigned)(i * 31 % 900)), 0);
         check_file(part, false, kills.after, i / 25);
@@ -122,8 +122,8 @@ START_TEST(short_and_interrupted_writes)
 }
 END_TEST
 
-/* Each call of a flush fails in turn; the file must be what it was, and the same flush must then
- * work. */
+/* Each call of a flush fails in turn. The file must be unchanged, and the flush must then
+ * succeed. */
 START_TEST(any_call_may_fail)
 {
     bool gzip = (_i & 1) != 0;
@@ -150,7 +150,7 @@ START_TEST(any_call_may_fail)
                 if (!made && s->bytes_written == 0) {
                     ck_assert_int_ne(access(part, F_OK), 0);
                 } else {
-                    /* a failed close() may leave the new trace, all else the old one */
+                    /* After a failed close() the new trace may be there, otherwise the old one. */
                     struct buf *file = contents(part);
                     struct buf *text = gzip ? unpacked(file) : file;
                     ck_assert_ptr_nonnull(text);
@@ -176,7 +176,7 @@ START_TEST(a_full_disk_stays_full_for_a_while)
     struct sink *s = make(false);
     ck_assert_int_eq(flush(s, 1, 10, 100), 0);
     for (int i = 0; i < 20; i++) {
-        fault.at = 1 + i % 3; /* the cut that undoes a write fails as well, now and then */
+        fault.at = 1 + i % 3; /* sometimes the cut that undoes a write fails as well */
         fault.times = 5;
         fault.error = ENOSPC;
         ck_assert_int_eq(flush(s, 1, 100, 100), ENOSPC);
@@ -198,12 +198,12 @@ START_TEST(close_that_fails_is_a_flush_that_failed)
     fault.times = 1;
     fault.error = EIO;
     ck_assert_int_eq(flush(s, 1, 10, 100), EIO);
-    fault.at = 1; /* and the write that would undo it */
+    fault.at = 1; /* and the write that undoes it */
     fault.times = 1;
     ck_assert_int_eq(flush(s, 1, 10, 100), EIO);
-    check_file(part, false, 20, 1); /* what close() could not vouch for */
+    check_file(part, false, 20, 1); /* close() could not guarantee it */
     ck_assert_int_eq(s->finish(s, final, false), 0);
-    check_file(final, false, 10, 1); /* undone: the caller was told that it had failed */
+    check_file(final, false, 10, 1); /* undone, because the caller was told that it failed */
     sink_free(s);
 }
 END_TEST
@@ -212,7 +212,7 @@ START_TEST(finish_undoes_a_flush_that_failed)
 {
     struct sink *s = make(false);
     ck_assert_int_eq(flush(s, 1, 10, 500), 0);
-    fault.at = 2; /* commit, close: nothing lies behind the old end */
+    fault.at = 2; /* commit, close: no data follows the old end */
     fault.times = 1;
     fault.error = EIO;
     ck_assert_int_eq(flush(s, 1, 1, 500 - EVENT_SIZE), EIO);
@@ -263,7 +263,7 @@ START_TEST(file_size_limit_of_the_process)
 }
 END_TEST
 
-/* ---- names and foreign files ----------------------------------------------------------------- */
+/* ---- names and other programs' files --------------------------------------------------------- */
 
 START_TEST(missing_folders_are_made)
 {
@@ -310,7 +310,7 @@ START_TEST(links_and_taken_names_are_refused)
     ck_assert_uint_eq(contents(part)->len, 0);
     unlink(part);
     ck_assert_int_eq(flush(s, 1, 1, 1), 0);
-    /* replaced by a link to itself later on */
+    /* Replaced by a link to itself below. */
     ck_assert_int_eq(rename(part, target), 0);
     ck_assert_int_eq(symlink(target, part), 0);
     ck_assert_int_eq(flush(s, 1, 1, 1), ELOOP);
@@ -340,11 +340,11 @@ START_TEST(foreign_files_are_left_alone)
     unlink(part);
     s = sink_file(part, false, 1);
     ck_assert_int_eq(flush(s, 1, 100, 1), 0);
-    ck_assert_int_eq(truncate(part, 5), 0); /* ours, but emptied */
+    ck_assert_int_eq(truncate(part, 5), 0); /* the sink's file, but emptied */
     ck_assert_int_eq(flush(s, 1, 1, 1), ESTALE);
     ck_assert_uint_eq(contents(part)->len, 5);
     unlink(part);
-    ck_assert_int_eq(mkfifo(part, 0666), 0); /* must not wait for a reader */
+    ck_assert_int_eq(mkfifo(part, 0666), 0); /* open() must not wait for a reader */
     ck_assert_int_ne(flush(s, 1, 1, 1), 0);
     sink_free(s);
 }
@@ -356,7 +356,8 @@ START_TEST(no_descriptor_is_kept)
     close(before);
     struct sink *s = sink_file(part, true, 1);
     ck_assert_int_eq(flush(s, 1, 10, 10), 0);
-    ck_assert_int_eq(truncate(part, 100000), 0); /* longer than it was left: cut */
+    /* longer than the sink left it: the excess is cut */
+    ck_assert_int_eq(truncate(part, 100000), 0);
     ck_assert_int_eq(flush(s, 1, 10, 10), 0);
     check_file(part, true, 20, 1);
     unlink(part);
@@ -382,7 +383,7 @@ START_TEST(final_name_is_never_taken_over)
     ck_assert_int_eq(s->finish(s, final, false), EEXIST);
     ck_assert_uint_eq(contents(final)->len, 6);
     check_file(part, false, 10, 1);
-    ck_assert_int_eq(flush(s, 1, 10, 10), 0); /* still its file */
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0); /* still the sink's file */
     if (_i == 0) {
         ck_assert_int_eq(s->finish(s, final, true), 0);
     } else {
@@ -431,7 +432,7 @@ START_TEST(link_errors_that_are_final)
         ck_assert_int_eq(s->finish(s, final, false), errors[i]);
     }
     check_file(part, false, 10, 1);
-    /* the answer to a link that worked was lost */
+    /* The link was made, but its answer was lost. */
     link_error = EEXIST;
     ck_assert_int_eq(link(part, final), 0);
     ck_assert_int_eq(s->finish(s, final, false), 0);
@@ -464,7 +465,7 @@ START_TEST(disk_low_looks_at_the_nearest_folder)
     ck_assert_int_eq(sink_disk_low("not/there"), sink_disk_low("."));
     ck_assert_int_eq(sink_disk_low("/not/there"), sink_disk_low("/"));
     ck_assert_int_eq(sink_disk_low("/notthere"), sink_disk_low("/"));
-    ck_assert(!sink_disk_low("/proc/self")); /* no blocks at all: not a disk that fills up */
+    ck_assert(!sink_disk_low("/proc/self")); /* no blocks at all: not a disk that can fill up */
     sink_disk_low("");
 }
 END_TEST

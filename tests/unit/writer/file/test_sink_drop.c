@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of a sink's drop(): the older part of the body goes, or nothing changes, whatever call
- * fails and whenever the process is killed. */
+/* Tests of a sink's drop(): the older part of the body is removed, or nothing changes, whichever
+ * call fails and whenever the process is killed. */
 #include "tests/support/sink_faults.h"
 
 #define OLDER 60u
 #define NEWER 40u
 
-/* A sink with OLDER and NEWER events in its file; *older: the bytes of the former. */
+/* A sink whose file has OLDER and NEWER events. *older receives the bytes of the older ones. */
 static struct sink *make_halves(bool gzip, uint64_t *older)
 {
     struct sink *s = make(gzip);
@@ -16,7 +16,7 @@ static struct sink *make_halves(bool gzip, uint64_t *older)
     return s;
 }
 
-/* The name of the copy that takes the file's place. */
+/* The name of the copy that replaces the file. */
 static const char *copy_name(void)
 {
     static char name[sizeof part + 4];
@@ -24,8 +24,8 @@ static const char *copy_name(void)
     return name;
 }
 
-/* Each call of a drop fails in turn: the file is what it was, no copy is left, and the drop then
- * works. */
+/* Each call of a drop fails in turn. The file must be unchanged, no copy may be left, and the
+ * drop must then succeed. */
 START_TEST(any_call_of_a_drop_may_fail)
 {
     bool gzip = (_i & 1) != 0;
@@ -79,7 +79,7 @@ START_TEST(a_kill_in_a_drop_keeps_the_file_whole)
 }
 END_TEST
 
-/* In a container the next run has the pid of the one that was killed, and so the same names. */
+/* In a container, the next run has the pid of the killed one, and so the same names. */
 START_TEST(what_a_kill_in_a_drop_left_is_in_no_way)
 {
     uint64_t older;

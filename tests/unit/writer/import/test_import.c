@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer_import(): foreign traces handed in while the real cprof thread records. Which
- * trace they come into and when, what is refused with which line, and that neither memory nor the
- * rings suffer from a large one. */
+/* Tests of writer_import(): foreign traces are imported while the real cprof thread records.
+ * Which trace gets them and when, what is refused with which message. A large file must not cost
+ * much memory or overflow the rings. */
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -20,13 +20,12 @@
 #include "tests/support/session.h"
 #include "writer/import/foreign.h"
 
-/* A span of 2 us; ts is text. All times lie in 2033, behind the base of any trace that is written
- * before. */
+/* A span of 2 us; ts is text. All times are in 2033, after the base of any trace written before. */
 #define EVENT(name, ts)                                                                            \
     "{\"ph\": \"X\", \"name\": \"" name "\", \"pid\": 5, \"tid\": 6, \"ts\": " ts ", \"dur\": 2}"
 #define BASE "\"baseTimeNanoseconds\": 2000000000000000000"
 
-/* The path of a file beside the traces that the session does not take for one of its own. */
+/* The path of a file that the session does not count among its own traces. */
 static const char *path_of(const char *name)
 {
     static char path[4][160];
@@ -57,7 +56,7 @@ static const char *make_gzip(const char *name, const char *text, const char *mor
     return path;
 }
 
-/* Waits until cprof has said a line that holds this. */
+/* Waits until cprof has written a message that contains this text. */
 static void wait_for(const char *said)
 {
     for (int i = 0; i < 1000 && !strstr(capture_stderr(), said); i++)
@@ -81,7 +80,7 @@ static int64_t base_of(const struct trace *t)
     return strtoll(strstr(t->text, "\"baseTimeNanoseconds\": ") + 23, NULL, 10);
 }
 
-/* Wall-clock ns of the event of this name in the trace. */
+/* The start in wall-clock ns of the trace's event with this name. */
 static int64_t wall_of(const struct trace *t, const char *name)
 {
     char part[64];
@@ -103,7 +102,7 @@ START_TEST(into_the_open_trace)
     const char *path =
         make("f", "{\"traceEvents\": [" EVENT("one", "5.5") ", " EVENT("two", "7") "], " BASE "}");
     ck_assert(writer_import(path));
-    ck_assert_int_eq(unlink(path), 0); /* it was opened */
+    ck_assert_int_eq(unlink(path), 0); /* the cprof thread has opened it */
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("later");
     session_step(ACTION_SKIP);
@@ -130,7 +129,7 @@ START_TEST(else_into_the_next_one)
 {
     session_start(ACTION_SKIP, false);
     ck_assert(writer_import(make("f", "[" EVENT("one", "2000000000000000"))));
-    session_sleep(100); /* it is looked at, and waits */
+    session_sleep(100); /* the file has been read and waits */
     session_step(ACTION_SKIP);
     ck_assert(writer_import(make("g", "[" EVENT("two", "2000000000000000.25") "]")));
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -231,7 +230,7 @@ START_TEST(refused_at_once)
     ck_assert(!writer_import(path_of("fifo")));
     ck_assert(!writer_import("/dev/zero"));
     ck_assert(!writer_import(""));
-    /* a string that nothing ends: the cprof thread would read for an hour */
+    /* An unterminated string: the cprof thread would read for an hour. */
     const char *huge = make("huge", "[{\"ph\": \"i\", \"name\": \"");
     ck_assert_int_eq(truncate(huge, INT64_C(1) << 40), 0);
     ck_assert(!writer_import(huge));
@@ -268,7 +267,7 @@ START_TEST(refused_when_read)
     unsigned n = sizeof bad / sizeof bad[0];
     for (unsigned i = 0; i < n; i++)
         ck_assert(writer_import(make(bad[i].name, bad[i].text)));
-    /* gzip that ends in the middle, in a file that is whole so far */
+    /* A gzip file that ends inside a member. */
     const char *whole = make_gzip("whole", "[" EVENT("one", "2000000000000000"), "]");
     ck_assert_int_eq(truncate(whole, 40), 0);
     ck_assert(writer_import(whole));
@@ -305,7 +304,7 @@ START_TEST(too_many_wait)
 }
 END_TEST
 
-/* The file is changed between the look at it and the merging: what has not been merged is
+/* The file changes between the first reading and the merging. Events that were not merged are
  * counted. */
 START_TEST(changed_meanwhile)
 {
@@ -330,8 +329,8 @@ START_TEST(changed_meanwhile)
 }
 END_TEST
 
-/* No memory for the window's text while events come into it: that is said once, as what it is, and
- * nothing is said of the file. */
+/* The window's memory runs out while events are merged. One message says so; none blames the
+ * file. */
 START_TEST(no_memory_for_the_trace)
 {
     if (!alloc_is_ours)
@@ -346,7 +345,7 @@ START_TEST(no_memory_for_the_trace)
     fprintf(file, EVENT("last", "2000000000000000") "]");
     fclose(file);
     ck_assert(writer_import(path));
-    session_sleep(100); /* looked at, with the memory that this takes */
+    session_sleep(100); /* read once, with the memory that this takes */
     alloc_fail_from(200u << 10);
     session_step(ACTION_ACTIVE_AND_SAVE);
     wait_for("cannot write the trace: Cannot allocate memory");
@@ -357,7 +356,7 @@ START_TEST(no_memory_for_the_trace)
 }
 END_TEST
 
-/* The program closes all descriptors and gets the file's number for one of its own. */
+/* The program closes all descriptors and reuses the file's number for its own file. */
 START_TEST(descriptor_taken_away)
 {
     session_start(ACTION_SKIP, false);
@@ -407,7 +406,8 @@ END_TEST
 
 /* ---- large files ----------------------------------------------------------------------------- */
 
-#define LARGE (alloc_is_ours ? 400000u : 40000u) /* events of 250 bytes; sanitizers are slow */
+/* events of 250 bytes; fewer where sanitizers are slow */
+#define LARGE (alloc_is_ours ? 400000u : 40000u)
 
 static const char *make_large(void)
 {
@@ -436,15 +436,16 @@ static long peak_kb(void)
     return used.ru_maxrss;
 }
 
-/* 100 MB come in while this thread records without a pause: nothing of its own is lost, and memory
- * stays flat. */
+/* 100 MB are imported while this thread records without a pause. None of its records is lost,
+ * and memory stays flat. */
 START_TEST(large_file)
 {
     const char *path = make_large();
     struct stat st;
     ck_assert_int_eq(stat(path, &st), 0);
     ck_assert_int_gt(st.st_size, 250 * (off_t)LARGE);
-    session_options.ring_bytes = alloc_is_ours ? 4u << 20 : 32u << 20; /* 400 ms of what follows */
+    /* room for 400 ms of records */
+    session_options.ring_bytes = alloc_is_ours ? 4u << 20 : 32u << 20;
     session_options.exit_deadline_ms = 600000; /* emulated processors need minutes */
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     for (unsigned i = 0; i < 100; i++) {
@@ -459,7 +460,7 @@ START_TEST(large_file)
     ck_assert(writer_import(path));
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
     int64_t took = (b.tv_sec - a.tv_sec) * INT64_C(1000000000) + b.tv_nsec - a.tv_nsec;
-    ck_assert_int_lt(took, alloc_is_ours ? 50000000 : 500000000); /* not what 100 MB take */
+    ck_assert_int_lt(took, alloc_is_ours ? 50000000 : 500000000); /* less than 100 MB take */
     unsigned ours = 100000;
     for (unsigned i = 0; i < 100; i++) {
         for (unsigned k = 0; k < 1000; k++)
@@ -480,10 +481,10 @@ START_TEST(large_file)
 }
 END_TEST
 
-/* What is not in when the deadline comes is counted, and the program ends in time. */
+/* Events that are not imported at the deadline are counted, and the program ends in time. */
 START_TEST(exit_does_not_wait_for_ever)
 {
-    const char *slower = getenv("CK_TIMEOUT_MULTIPLIER"); /* as for check itself */
+    const char *slower = getenv("CK_TIMEOUT_MULTIPLIER"); /* the multiplier of libcheck itself */
     unsigned slowness = slower ? (unsigned)atoi(slower) : 1;
     session_options.exit_deadline_ms = 500 * slowness;
     session_start(ACTION_ACTIVE_AND_SAVE, false);
@@ -499,7 +500,7 @@ START_TEST(exit_does_not_wait_for_ever)
 }
 END_TEST
 
-/* ---- who else is told ------------------------------------------------------------------------ */
+/* ---- observers ------------------------------------------------------------------------------- */
 
 static char told[320];
 
@@ -522,7 +523,7 @@ static void no_moment(const struct train_moment *at)
     (void)at;
 }
 
-/* Of what is a trace, once it has been read. */
+/* Observers are told the path of a valid foreign trace, after it has been read. */
 START_TEST(the_path_is_told)
 {
     static const struct listener listener = {nothing,   no_mark,   no_moment, no_moment,
@@ -564,7 +565,7 @@ Suite *suite_import(void)
     tcase_set_timeout(large, 120);
     tcase_add_checked_fixture(large, session_setup, session_teardown);
     tcase_add_test(large, large_file);
-    if (alloc_is_ours) /* else everything takes its own time */
+    if (alloc_is_ours) /* otherwise every step takes long */
         tcase_add_test(large, exit_does_not_wait_for_ever);
     suite_add_tcase(suite, large);
     return suite;

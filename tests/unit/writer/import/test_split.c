@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/import/split.h and writer/import/foreign.h: every form of file, cut and hostile
- * ones, and what becomes of each kind of event. */
+/* Tests of writer/import/split.h and writer/import/foreign.h: all forms of files, truncated and
+ * hostile ones, and the result for each kind of event. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 /* ---- where values are ------------------------------------------------------------------------ */
 
-/* The values in a text, or its fault: `key=value` of members, `*` before events, `long`, and `!byte
- * fault` or `$`. */
+/* Describes the values in a text: `key=value` for members, `*` before events, `long`, and at the
+ * end `!byte fault` or `$`. */
 static char *split_text(const char *text, size_t len, size_t most)
 {
     static struct buf out;
@@ -89,7 +89,7 @@ START_TEST(what_is_no_trace)
 }
 END_TEST
 
-/* `[{"a":` MIDDLE n times END */
+/* Makes `[{"a":`, MIDDLE n times, END. */
 static char *repeated(const char *begin, const char *middle, size_t n, const char *end)
 {
     struct buf b = {0};
@@ -120,7 +120,7 @@ START_TEST(what_is_too_long_is_stepped_over)
 }
 END_TEST
 
-/* As of a few kilobytes of gzip that unpack to blanks without an end. */
+/* Like a few kilobytes of gzip that unpack to endless blanks. */
 START_TEST(a_text_without_an_end_is_refused)
 {
     struct split s = {0};
@@ -222,7 +222,7 @@ static void teardown(void)
     buf_free(&out);
 }
 
-/* What becomes of an event; "" when nothing does. */
+/* The text that an event becomes; "" if it is dropped. */
 static const char *put(const char *event)
 {
     const char *why;
@@ -263,7 +263,7 @@ START_TEST(steps)
                                  "\"name\":\"ProfilerStep#12\",\"ts\":1,\"dur\":2}";
     ck_assert_ptr_nonnull(strstr(put(step), "\"name\": \"ProfilerStep#12\""));
     ck_assert_ptr_nonnull(strstr(put(on_gpu), "\"name\": \"torch.profiler step 12\""));
-    foreign_begin(reader, 3, 500, true); /* readers would take it for one of ours */
+    foreign_begin(reader, 3, 500, true); /* readers would take it for cprof's own */
     ck_assert_ptr_nonnull(strstr(put(step), "\"name\": \"torch.profiler step 12\""));
     ck_assert_ptr_nonnull(strstr(put("{\"ph\":\"X\",\"name\":7,\"ts\":1,\"dur\":2}"), "\"ts\""));
 }
@@ -288,7 +288,7 @@ START_TEST(rows_that_are_no_numbers)
         snprintf(event, sizeof event, "{\"ph\":\"i\",\"ts\":0,\"pid\":1,\"tid\":\"t%u\"}", i);
         taken += *put(event) != '\0';
     }
-    ck_assert_uint_eq(taken, 8192 * 3 / 4 - 6); /* bounded, whatever the file */
+    ck_assert_uint_eq(taken, 8192 * 3 / 4 - 6); /* limited for any file */
 }
 END_TEST
 
@@ -317,7 +317,7 @@ START_TEST(ids_are_moved_alike)
              (unsigned long long)ID(2));
     check_put("{\"ph\":\"X\",\"bind_id\":2,\"flow_out\":true,\"pid\":1,\"ts\":0,\"dur\":1}",
               expected);
-    /* what has too many bits, or is a word, gets another id, the same one each time */
+    /* An id that is a word or has too many bits gets a new id, always the same. */
     char *first = strdup(put("{\"ph\":\"b\",\"id\":\"request 5\",\"pid\":1,\"ts\":0}"));
     ck_assert_ptr_nonnull(strstr(first, "\"id\": \"0x"));
     check_put("{\"ph\":\"b\",\"id\":\"request 5\",\"pid\":1,\"ts\":0}", first);
@@ -331,7 +331,7 @@ START_TEST(ids_are_moved_alike)
         strstr(put("{\"ph\":\"s\",\"id\":-1,\"pid\":1,\"ts\":0}"), "\"id\": \"0x"));
     ck_assert_ptr_nonnull(
         strstr(put("{\"ph\":\"s\",\"id\":9007199254740993,\"pid\":1,\"ts\":0}"), "\"id\": \"0x"));
-    /* a counter's is part of its name */
+    /* A counter's id becomes part of its name. */
     check_put("{\"ph\":\"C\",\"name\":\"n\",\"id\":5,\"pid\":1,\"ts\":0,\"args\":{\"v\":1}}",
               "{\"ph\": \"C\", \"name\": \"n\", \"pid\": 40000001, \"tid\": 40000001, \"ts\": "
               "0.500, \"id\": 5, "
@@ -367,7 +367,7 @@ START_TEST(numbers_as_readers_take_them)
         "\"Infinity\", "
         "\"b\": \"NaN\", \"c\": \"-Infinity\", \"d\": 0.0, \"e\": 0.30000000000000004, \"f\": 0, "
         "\"g\": \"18446744073709551615\", \"h\": 1E5}},\n");
-    /* of a counter, numbers only */
+    /* A counter keeps numbers only. */
     check_put(
         "{\"ph\":\"C\",\"name\":\"n\",\"ts\":0,\"args\":{\"a\":NaN,\"b\":\"2.5\",\"c\":\"x\",\"d\":"
         "null,"
@@ -474,7 +474,7 @@ START_TEST(huge_integers_are_put_in_quotes)
 }
 END_TEST
 
-/* As JSON.parse() has it, whatever the way in which the key is written. */
+/* As JSON.parse() does, however the key is escaped. */
 START_TEST(the_last_member_of_a_key_counts)
 {
     check_put("{\"ph\":\"i\",\"ph\":\"M\",\"ts\":0,\"\\u0070h\":\"i\",\"a\":{\"b\":1,\"b\":[2]}}",
@@ -498,7 +498,7 @@ START_TEST(the_last_member_of_a_key_counts)
 }
 END_TEST
 
-/* No event may come out that is less than it was. */
+/* An event must never come out incomplete. */
 START_TEST(no_memory_to_parse)
 {
     if (!alloc_is_ours)
@@ -516,7 +516,7 @@ START_TEST(no_memory_to_parse)
         uint64_t at = 99;
         struct foreign *fresh = foreign_new();
         foreign_begin(fresh, 3, 500, false);
-        alloc_fail_from(size); /* no ck_assert() until the end of this: it takes memory */
+        alloc_fail_from(size); /* no ck_assert() while allocations fail: it allocates */
         bool parsed = foreign_parse(fresh, event.data, event.len - 1, &why, &at);
         alloc_fail_from(0);
         buf_reset(&out);
@@ -527,7 +527,7 @@ START_TEST(no_memory_to_parse)
         ck_assert_msg(foreign_parse(fresh, event.data, event.len - 1, &why, &at), "%s", why);
         foreign_free(fresh);
     }
-    ck_assert_uint_ge(failed, 14); /* up to the room of the values: 128 KiB */
+    ck_assert_uint_ge(failed, 14); /* up to the buffer of the values: 128 KiB */
     free(whole);
     buf_free(&event);
 }

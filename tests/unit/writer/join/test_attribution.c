@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/attribution.h: which counted spans are remembered when many threads
+/* Tests of writer/join/attribution.h: which counted spans are remembered while many threads
  * launch. */
 #include "writer/join/attribution.h"
 
@@ -10,7 +10,7 @@
 #include "writer/base/clock.h"
 #include "writer/record/thread_log.h"
 
-#define TID     4000000u /* no thread of this process */
+#define TID     4000000u /* no thread of this process has it */
 #define FLOPS   1000u
 #define THREADS 32u
 
@@ -37,7 +37,7 @@ static uint64_t launch(uint64_t thread, uint64_t n)
     return id;
 }
 
-/* The kernel comes. */
+/* The kernel's record arrives. */
 static unsigned placed(uint64_t id)
 {
     const struct share *s = attribution_place(id);
@@ -45,21 +45,21 @@ static unsigned placed(uint64_t id)
     return s != NULL;
 }
 
-/* Any two threads at any distance: none pushes out what the other one launched just before. */
+/* For any two threads at any distance: neither displaces what the other has just launched. */
 START_TEST(two_threads_leave_each_others_spans_alone)
 {
     for (uint64_t shift = 0; shift <= 16; shift++) {
         uint64_t n = 1000 + (shift << 20);
         uint64_t mine = launch(1, n), others = launch(2, n ^ (UINT64_C(3) << shift));
         ck_assert_uint_eq(placed(mine) + placed(others), 2);
-        launch(1, n); /* once more */
+        launch(1, n); /* launches again */
         ck_assert_uint_eq(placed(mine), 0);
     }
 }
 END_TEST
 
-/* A training step is the same each time: its counted spans are a power of two apart, or any other
- * number; and threads do the same. */
+/* Training steps repeat: their counted spans are a power of two apart, or any other number.
+ * Several threads do the same. */
 START_TEST(a_regular_program_is_remembered)
 {
     static const unsigned apart[] = {1, 2, 3, 64, 987, 1024, 4096, 65536};
@@ -73,7 +73,7 @@ START_TEST(a_regular_program_is_remembered)
 }
 END_TEST
 
-/* What launches again and again, as the outer one of many does, is not taken for an old one. */
+/* A span that launches again and again, like the outer of many, must not count as old. */
 START_TEST(what_is_used_stays)
 {
     uint64_t outer = launch(1, 2 * ATTRIBUTION_MOST - 1);
@@ -83,7 +83,7 @@ START_TEST(what_is_used_stays)
         if (i % 1000 == 0)
             ck_assert_uint_eq(attribution_launch(t, outer), outer);
     }
-    ck_assert_uint_eq(placed(outer), 0); /* it was, before */
+    ck_assert_uint_eq(placed(outer), 0); /* it was placed before */
     ck_assert_ptr_nonnull(attribution_find(outer));
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/correlation.h, writer/join/nodes.h and writer/join/events.h: the tables of
- * the join. */
+/* Tests of the tables of the join: writer/join/correlation.h, writer/join/nodes.h and
+ * writer/join/events.h. */
 #include "writer/join/correlation.h"
 
 #include <check.h>
@@ -17,12 +17,12 @@ START_TEST(ids_go_on_behind_the_wrap)
     ck_assert_uint_eq(correlation_extend(0x7fffffff), 0x7fffffff);
     ck_assert_uint_eq(correlation_extend(UINT32_MAX - 2), UINT32_MAX - 2);
     ck_assert_uint_eq(correlation_extend(3), ((uint64_t)1 << 32) + 3);
-    ck_assert_uint_eq(correlation_extend(UINT32_MAX), UINT32_MAX); /* an old one that comes late */
+    ck_assert_uint_eq(correlation_extend(UINT32_MAX), UINT32_MAX); /* an old id that arrives late */
     ck_assert_uint_eq(correlation_extend(4), ((uint64_t)1 << 32) + 4);
 }
 END_TEST
 
-/* Between windows nobody counts: half of the ids, or more, may have been handed out meanwhile. */
+/* Ids are not counted between windows, when half of them or more may have been used. */
 START_TEST(ids_go_on_after_a_pause)
 {
     const uint64_t wraps = (uint64_t)3 << 32;
@@ -32,17 +32,17 @@ START_TEST(ids_go_on_after_a_pause)
     before = correlation_extend(100);
     ck_assert_uint_gt(before, wraps);
     correlation_pause();
-    first = correlation_extend(0x90000000u); /* more than half of them later */
+    first = correlation_extend(0x90000000u); /* more than half of the ids later */
     ck_assert_uint_eq(first, before - 100 + 0x90000000u);
-    ck_assert_uint_eq(correlation_extend(0x90000000u - 5), first - 5); /* what comes out of order */
+    ck_assert_uint_eq(correlation_extend(0x90000000u - 5), first - 5); /* out of order */
     ck_assert_uint_eq(correlation_extend(0x90000000u + 5), first + 5);
     correlation_pause();
     ck_assert_uint_gt(correlation_extend(0x90000000u + 4),
-                      first + 5); /* not the call of that id again */
+                      first + 5); /* not the earlier call with that id */
 }
 END_TEST
 
-/* CUPTI dropped their kernels; the window goes on. */
+/* CUPTI dropped their kernels, and the window goes on. */
 START_TEST(calls_that_wait_do_not_keep_their_place_for_ever)
 {
     const uint64_t most = 1u << 20;
@@ -99,7 +99,7 @@ START_TEST(records_are_held_in_order)
 }
 END_TEST
 
-/* Their launch may be told of last. With a walk to the end for each, this takes half an hour. */
+/* The record of their launch may come last. Walking to the end for each would take half an hour. */
 START_TEST(a_graph_of_very_many_nodes)
 {
     struct call *c = correlation_get(1, true);
@@ -139,7 +139,7 @@ START_TEST(copies_of_nodes_have_the_same_maker)
     ck_assert_ptr_nonnull(nodes_find(2));
     ck_assert_uint_eq(nodes_find(2)->span, 12);
     ck_assert_ptr_null(nodes_find(3));
-    nodes_add(4, 3, &maker); /* a copy of one that nobody knows */
+    nodes_add(4, 3, &maker); /* a copy of an unknown node */
     ck_assert_ptr_null(nodes_find(4));
     for (uint64_t i = 10; i < 20000; i++) {
         maker.span = i;
@@ -151,8 +151,8 @@ START_TEST(copies_of_nodes_have_the_same_maker)
 }
 END_TEST
 
-/* A program that captures its graphs anew in each step makes nodes for ever: its newest graphs are
- * known, and those that it launches. */
+/* A program that captures its graphs anew in each step makes nodes for ever. The table keeps the
+ * newest graphs and those that are launched. */
 START_TEST(graphs_that_are_captured_anew)
 {
     enum { NODES = 5 << 20, LAUNCHED = 1000, EVERY = 100000 };
@@ -179,12 +179,12 @@ START_TEST(graphs_that_are_captured_anew)
     ck_assert_uint_gt(gone, (NODES - (2 << 20)) / 1000);
     ck_assert_uint_eq(nodes_refused(), gone);
     ck_assert_uint_eq(nodes_refused(), 0);
-    ck_assert_ptr_null(nodes_find((uint64_t)(NODES + 1) << 32)); /* nobody made it */
+    ck_assert_ptr_null(nodes_find((uint64_t)(NODES + 1) << 32)); /* never made */
     ck_assert_uint_eq(nodes_refused(), 0);
 }
 END_TEST
 
-/* A program that names each range by what it holds. */
+/* A program whose ranges have a different name each time. */
 START_TEST(kept_names_are_bounded)
 {
     static char name[16384];
@@ -246,7 +246,7 @@ START_TEST(a_wait_finds_the_last_recording_before_it)
     ck_assert_int_eq(waited_for(GPU_NONE, 100, 0), -1);
     record_event(2, 7, 40, 500);
     record_event(2, 7, 50, 501);
-    ck_assert_int_eq(waited_for(2, 60, 500), 40); /* CUPTI says which */
+    ck_assert_int_eq(waited_for(2, 60, 500), 40); /* CUPTI identifies the recording */
     ck_assert_int_eq(waited_for(2, 60, 502), -1);
     for (uint32_t i = 100; i < 200000; i++)
         record_event(i, 7, i, 0);
@@ -259,7 +259,7 @@ START_TEST(a_wait_is_for_no_recording_of_another_window)
     record_event(1, 7, 10, 0);
     record_event(2, 7, 11, 500);
     ck_assert_int_eq(waited_for(1, 100, 0), 10);
-    events_pause(); /* it may be recorded elsewhere now, unseen */
+    events_pause(); /* it may be recorded again unnoticed */
     ck_assert_int_eq(waited_for(1, 100, 0), -1);
     ck_assert_int_eq(waited_for(2, 100, 500), 11);
     record_event(1, 8, 101, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h and writer/gpu_side.h: a whole recording with the real cprof thread,
- * and a GPU side that delivers what the test tells it to, when the test tells it to. */
+/* Tests of writer/join/join.h and writer/gpu_side.h: a complete recording with the real cprof
+ * thread. A simulated GPU side delivers records when the test tells it to. */
 #include "writer/join/join.h"
 
 #include <check.h>
@@ -31,7 +31,7 @@ static void begin(void)
     session_step(ACTION_ACTIVE_AND_SAVE);
 }
 
-/* The trace of the one window, after the program's end. */
+/* The trace of the only window, after the program's end. */
 static struct trace finish(void)
 {
     session_step(ACTION_SKIP);
@@ -162,7 +162,7 @@ START_TEST(a_kernel_belongs_to_the_window_of_its_launch)
     session_step(ACTION_SKIP);
     session_await(".part", 1);
     session_sleep(400);
-    ck_assert_uint_eq(session_files("t2.json"), 0); /* not finished */
+    ck_assert_uint_eq(session_files("t2.json"), 0); /* not finished yet */
     ck_assert_uint_eq(session_files(".part"), 1);
     struct gpu_record work = fake_gpu_kernel_record("outlives", 1, clock_ticks());
     fake_gpu_deliver(&work);
@@ -362,7 +362,7 @@ START_TEST(at_exit_a_running_kernel_is_waited_for)
     struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&call);
     atomic_store(&fake_gpu.kept_back, true);
-    session_options.exit_deadline_ms = 500; /* too late to matter: it was handed over */
+    session_options.exit_deadline_ms = 500; /* irrelevant, because all records were delivered */
     session_step(ACTION_SKIP);
     struct gpu_record work = fake_gpu_kernel_record("k", 1, clock_ticks());
     fake_gpu_deliver(&work);
@@ -382,7 +382,7 @@ START_TEST(at_the_deadline_what_is_there_is_written)
     struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&call);
-    atomic_store(&fake_gpu.kept_back, true); /* for ever */
+    atomic_store(&fake_gpu.kept_back, true); /* never released */
     struct trace t = finish();
     ck_assert_uint_eq(fake_gpu.forced, 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
@@ -418,7 +418,7 @@ START_TEST(what_is_held_is_joined_whatever_came_first)
     span_open(log, &key, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
     struct happened h = fake_gpu_work();
     struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    fake_gpu_deliver(&call); /* held before the hooked call, which has not ended */
+    fake_gpu_deliver(&call); /* held while the hooked call has not ended */
     session_sleep(60);
     span_close(log, &key);
     session_close("operator");
@@ -454,7 +454,7 @@ START_TEST(step_0_of_a_program_with_marks_is_forgotten)
 }
 END_TEST
 
-/* The cprof thread comes to it when it has the processor. */
+/* Waits until the cprof thread has had the processor. */
 static void until_wanted(enum gpu_want want)
 {
     for (int ms = 0; ms < 5000 && atomic_load(&fake_gpu.wants[want]) == 0; ms += 5)
@@ -522,8 +522,8 @@ START_TEST(graph_nodes_know_who_captured_them)
 }
 END_TEST
 
-/* As CUPTI before 13.1 Update 1 says of graphs in later windows: the id of a launch that they have
- * nothing to do with. */
+/* CUPTI before 13.1 Update 1 reports graphs of later windows like this: with the id of an
+ * unrelated launch. */
 START_TEST(a_node_with_the_id_of_a_plain_launch)
 {
     begin();
@@ -693,8 +693,8 @@ static void *end_range(void *unused)
     return unused;
 }
 
-/* The range is told of when its thread opens the next one, behind what ended later: spans are
- * looked for by their ends. */
+/* The range is reported when its thread opens the next one, after spans that ended later. Spans
+ * are searched by their ends. */
 START_TEST(a_range_that_ends_on_another_thread_is_in_nobodys_way)
 {
     enum { BEFORE = 8 };
@@ -714,7 +714,7 @@ START_TEST(a_range_that_ends_on_another_thread_is_in_nobodys_way)
     for (int i = BEFORE; i < BEFORE + _i; i++)
         h[i] = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     session_close("operator");
-    session_sleep(50); /* the rings are drained before CUPTI's records come, as is usual */
+    session_sleep(50); /* usually rings are drained before CUPTI's records arrive */
     for (int i = 0; i < BEFORE + _i; i++) {
         struct gpu_record call =
             fake_gpu_call_record("cudaLaunchKernel", 10 + (uint32_t)i, h[i], 0, EFFECT_KERNEL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h: what a call and its kernel say of the spans around them. */
+/* Tests of writer/join/join.h: what a call and its kernel report of the spans around them. */
 #include "writer/join/join.h"
 
 #include <check.h>
@@ -12,11 +12,11 @@
 
 #define MOST_SPANS 5
 
-/* Spans around a launch, the outermost first: o an operator, r a range, c a call of a communication
- * library that says what it sends, l a call of a library of products. */
+/* Spans around a launch, the outermost first. o: operator, r: range, c: call of a communication
+ * library with its sizes, l: call of a matrix library. */
 static const struct {
     const char *spans;
-    int external; /* which of them is behind `External id`; -1: none */
+    int external; /* index of the span behind `External id`; -1: none */
     bool sends;   /* the kernel is a transfer's */
 } chains[] = {
     {"", -1, false},
@@ -28,7 +28,7 @@ static const struct {
     {"l", 0, false},
     {"ol", 0, false},
     {"rl", 0, false},
-    /* libraries mark what they do by NVTX: an operator is what readers look for */
+    /* Libraries mark their calls by NVTX, but readers search for an operator. */
     {"or", 0, false},
     {"orr", 0, false},
     {"olr", 0, false},
@@ -36,12 +36,12 @@ static const struct {
     {"c", -1, true},
     {"oc", 0, true},
     {"rc", 0, true},
-    /* NCCL itself does, so that its call is not the innermost span */
+    /* NCCL marks its own calls, so its call is not the innermost span. */
     {"cr", 1, true},
     {"crr", 2, true},
     {"ocr", 0, true},
     {"orcr", 0, true},
-    {"oco", 2, false}, /* another's work, inside of a call */
+    {"oco", 2, false}, /* an operator's work inside a call */
 };
 
 static void setup(void)
@@ -59,7 +59,7 @@ static enum category category_of(char kind)
                          : CAT_LIBRARY;
 }
 
-/* What preload/collectives/collectives.c says: {"Collective name": "allreduce"}. */
+/* What preload/collectives/collectives.c writes: {"Collective name": "allreduce"}. */
 static void say_what_is_sent(struct open_span *span)
 {
     static const char key[] = "Collective name", text[] = "allreduce";
@@ -115,7 +115,7 @@ START_TEST(the_spans_around_a_launch)
 }
 END_TEST
 
-static _Atomic int moment; /* 1: CUPTI is being flushed; 2: the operator has ended meanwhile */
+static _Atomic int moment; /* 1: CUPTI is being flushed; 2: the operator has ended since */
 
 static void wait_for(int what)
 {
@@ -129,8 +129,8 @@ static void flush_takes_a_while(void)
     wait_for(2);
 }
 
-/* Rings are drained, then CUPTI is flushed: an operator that ends in between is neither among those
- * that have ended nor open. _i: a range is between it and the launch, and was drained. */
+/* Rings are drained before CUPTI is flushed. An operator that ends in between is neither ended
+ * nor open at that moment. _i: a range lies between it and the launch, and was drained. */
 START_TEST(an_operator_that_ends_while_cupti_is_flushed)
 {
     session_start(ACTION_SKIP, false);
@@ -166,10 +166,10 @@ START_TEST(an_operator_that_ends_while_cupti_is_flushed)
 }
 END_TEST
 
-static _Atomic unsigned spans_since; /* a flush began */
+static _Atomic unsigned spans_since; /* spans recorded since a flush began */
 static _Atomic bool goes_on;
 
-/* So long that the ring is not empty any more. */
+/* Enough spans that the ring is not empty. */
 static void flush_takes_ms(void)
 {
     atomic_store(&spans_since, 0);
@@ -177,9 +177,9 @@ static void flush_takes_ms(void)
         session_sleep(1);
 }
 
-/* A range of before the window, whose record is nobody's, ends around a launch; the thread goes on
- * recording, so that its ring is never found empty. What waits for such a range waits no longer
- * than the window. */
+/* A range from before the window, which has no record, ends around a launch. The thread goes on
+ * recording, so its ring is never empty. Records must not wait for such a range longer than the
+ * window. */
 START_TEST(a_range_of_before_that_ends_around_a_launch)
 {
     static const char range;
@@ -196,7 +196,7 @@ START_TEST(a_range_of_before_that_ends_around_a_launch)
     fake_gpu_deliver(&work);
     fake_gpu_deliver(&call);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    /* ticks are the cprof thread's to translate */
+    /* only the cprof thread may translate ticks */
     uint64_t until = clock_monotonic_ns() + 500000000;
     while (clock_monotonic_ns() < until) {
         atomic_store(&fake_gpu.meanwhile, flush_takes_ms);
@@ -218,7 +218,7 @@ START_TEST(a_range_of_before_that_ends_around_a_launch)
 }
 END_TEST
 
-/* A graph that NCCL was captured into: each launch sends again. */
+/* A graph captured around NCCL: each launch sends again. */
 START_TEST(a_transfer_in_a_graph)
 {
     session_start(ACTION_SKIP, false);
@@ -231,7 +231,7 @@ START_TEST(a_transfer_in_a_graph)
     span_close(log, &chains);
     span_close(log, &moment);
     span_open(log, &chains, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
-    emit_graph_node(log, 101, 0, true); /* a kernel of another's */
+    emit_graph_node(log, 101, 0, true); /* another library's kernel */
     span_close(log, &chains);
     emit_graph_node(log, 200, 100, true); /* instantiated */
     emit_graph_node(log, 201, 101, true);
@@ -256,7 +256,7 @@ START_TEST(a_transfer_in_a_graph)
     struct trace t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "sends"), 2);
     ck_assert_uint_eq(trace_named(&t, 'X', "computes"), 2);
-    unsigned told = 0; /* on the call and on both kernels */
+    unsigned told = 0; /* reported on the call and on both kernels */
     for (const char *at = t.text; (at = strstr(at, "\"Collective name\": \"allreduce\"")); at++)
         told++;
     ck_assert_uint_eq(told, 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h: records whose call is never told of, and regions that follow each
- * other closely. */
+/* Tests of writer/join/join.h: records whose call is never reported, and regions that follow
+ * each other closely. */
 #include "writer/join/join.h"
 
 #include <check.h>
@@ -23,7 +23,7 @@ static void setup(void)
     atomic_store(&fake_gpu.since, 0);
 }
 
-/* A call that its hook sees and CUPTI does not. */
+/* A call that its hook reports and CUPTI does not. */
 static void hooked_call(const char *name)
 {
     struct thread_log *log = thread_log_get();
@@ -34,8 +34,8 @@ static void hooked_call(const char *name)
 
 /* ---- no call --------------------------------------------------------------------------------- */
 
-/* CUPTI gives no ids while it records no calls: where it refuses them, and between switching
- * kinds. */
+/* CUPTI gives no ids while it records no calls: when it refuses them, and while kinds are
+ * switched. */
 START_TEST(kernels_without_correlation_stand_in_each_window)
 {
     session_start(ACTION_SKIP, false);
@@ -58,7 +58,8 @@ START_TEST(kernels_without_correlation_stand_in_each_window)
 }
 END_TEST
 
-/* Behind a pause an id that is no greater than the newest one is of a new count. None is no id. */
+/* After a pause, an id that is not greater than the newest one belongs to a new count. A
+ * record without an id begins none. */
 START_TEST(a_wait_without_a_call_begins_no_count_of_ids)
 {
     session_start(ACTION_ACTIVE_AND_SAVE, false);
@@ -87,8 +88,7 @@ START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
     session_start(ACTION_SKIP, false);
     for (uint32_t i = 0; i < 5; i++) {
         session_step(ACTION_WARMUP);
-        fake_gpu_kernel("of the warmup",
-                        100 + i); /* its call was made before calls were recorded */
+        fake_gpu_kernel("of the warmup", 100 + i); /* called before calls were recorded */
         session_sleep(30);
         session_step(ACTION_ACTIVE_AND_SAVE);
         session_span("span");
@@ -104,8 +104,7 @@ START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
 }
 END_TEST
 
-/* Their calls were dropped by CUPTI: they stand where they were, counted, and none waits for
- * ever. */
+/* CUPTI dropped their calls. The records stay in place and are counted, and none waits for ever. */
 START_TEST(what_no_call_comes_for_is_counted_but_for_waits)
 {
     session_start(ACTION_SKIP, false);
@@ -139,7 +138,7 @@ START_TEST(what_no_call_comes_for_is_counted_but_for_waits)
     session_end();
     struct trace t = session_trace(2);
     trace_check_lost(&t, "gpu_without_call", 2);
-    trace_check_lost(&t, "total", 2); /* a query that is not shown left the wait */
+    trace_check_lost(&t, "total", 2); /* a query that is not shown is no longer waited for */
     ck_assert_uint_eq(trace_named(&t, 'X', "kernel"), 1);
     ck_assert_uint_eq(trace_count(&t, 'X', "cuda_sync"), 0);
     ck_assert_ptr_nonnull(strstr(t.text, "123456"));
@@ -148,9 +147,9 @@ START_TEST(what_no_call_comes_for_is_counted_but_for_waits)
 }
 END_TEST
 
-/* CUPTI is asked for kernels before it is asked for calls, so that a call of the window has its
- * kernel; a call in between, which another thread makes right before the window, has a kernel in it
- * and no record. What a hook saw is missed, nevertheless. */
+/* cprof enables kernels before calls, so that each call of a window has its kernel. Another
+ * thread's call in between, right before the window, has a kernel but no record. A call that a
+ * hook reported is still missed. */
 START_TEST(what_was_called_before_the_window_is_not_missed)
 {
     session_start(ACTION_SKIP, false);
@@ -210,8 +209,8 @@ static void late_launch(uint32_t correlation, uint64_t start)
     fake_gpu_kernel("of a late call", correlation);
 }
 
-/* Of the last window, and of the one before: what comes when their files are complete is counted in
- * the file that is being made. */
+/* Records of the last window and the one before. A record that comes after its file was
+ * completed is counted in the file that is being written. */
 START_TEST(what_comes_after_its_file_is_counted_however_old_it_is)
 {
     uint64_t in[2];
@@ -228,7 +227,7 @@ START_TEST(what_comes_after_its_file_is_counted_however_old_it_is)
     session_span("span");
     late_span(in[0]);
     late_span(in[1]);
-    late_span(between); /* nobody's */
+    late_span(between); /* belongs to no window */
     late_launch(1, in[0]);
     late_launch(2, in[1]);
     late_launch(3, between);
@@ -242,7 +241,7 @@ START_TEST(what_comes_after_its_file_is_counted_however_old_it_is)
 }
 END_TEST
 
-/* A kernel that seemed to be of a call before all windows: its call was of one. */
+/* A kernel seemed to belong to a call before all windows, but its call was in one. */
 START_TEST(the_call_of_what_was_not_missed_is_late_when_it_comes)
 {
     session_start(ACTION_SKIP, false);
@@ -272,7 +271,7 @@ START_TEST(the_call_of_what_was_not_missed_is_late_when_it_comes)
 }
 END_TEST
 
-/* A span that stands in its file as unfinished is not late when it ends, be that two windows on. */
+/* A span that its file shows as unfinished is not late when it ends, even two windows later. */
 START_TEST(what_stands_as_unfinished_is_not_late)
 {
     session_start(ACTION_SKIP, false);
@@ -299,8 +298,7 @@ END_TEST
 
 /* ---- failing --------------------------------------------------------------------------------- */
 
-/* One window waits for CUPTI, the next one is being recorded, when a file cannot be written any
- * more. */
+/* One window waits for CUPTI and the next one records when a write fails. */
 START_TEST(what_is_dropped_with_a_window_is_counted)
 {
     char command[sizeof session_folder + 32];
@@ -316,7 +314,7 @@ START_TEST(what_is_dropped_with_a_window_is_counted)
     session_await(".part", 2);
     snprintf(command, sizeof command, "rm '%s'/t2.json.*.part", session_folder);
     ck_assert_int_eq(system(command), 0);
-    /* at least so many: on a busy machine the failing write may come before the first */
+    /* At least this many: on a busy machine the failing write may come before the first. */
     unsigned dropped = 0;
     for (; !writer_is_off(); dropped++) {
         session_span("dropped");
@@ -328,14 +326,14 @@ START_TEST(what_is_dropped_with_a_window_is_counted)
     ck_assert_uint_eq(capture_lines(said, "1 trace, 2 events, at least "), 1);
     const char *lost =
         strstr(said, "1 trace, 2 events, at least ") + strlen("1 trace, 2 events, at least ");
-    /* the last one may have begun when recording was off already */
+    /* The last one may have begun after recording stopped. */
     ck_assert_uint_ge(strtoul(lost, NULL, 10) + 1, dropped);
 }
 END_TEST
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* CUPTI knows the context of a wait, and cprof may not know whose it is. */
+/* CUPTI reports the context of a wait, and cprof may not know its device. */
 START_TEST(a_row_of_no_device_has_no_devices_name)
 {
     session_start(ACTION_SKIP, false);
@@ -362,8 +360,8 @@ START_TEST(a_row_of_no_device_has_no_devices_name)
 }
 END_TEST
 
-/* All at one time on one stream: as many as there may be rows stand in the file, none over another,
- * and the rest is counted. */
+/* All at the same time on one stream: as many rows as allowed, none overlapping, and the rest is
+ * counted. */
 START_TEST(what_finds_no_row_is_counted)
 {
     session_start(ACTION_SKIP, false);
@@ -404,7 +402,7 @@ static void edge(enum edge_kind kind, bool kept, bool keep)
     writer_edge(&e);
 }
 
-/* The second begins while CUPTI still has a buffer of the first. */
+/* The second region begins while CUPTI still has a buffer of the first. */
 START_TEST(regions_that_follow_each_other_have_their_kernels)
 {
     session_start(ACTION_SKIP, false);
@@ -439,7 +437,7 @@ START_TEST(regions_that_follow_each_other_have_their_kernels)
 }
 END_TEST
 
-/* A persistent kernel holds its buffer back for as long as the program runs. */
+/* A persistent kernel holds back its buffer as long as the program runs. */
 START_TEST(what_never_ends_holds_its_window_while_nothing_else_comes)
 {
     uint64_t second = (uint64_t)clock_ticks_per_second(), now = clock_ticks();
@@ -447,12 +445,13 @@ START_TEST(what_never_ends_holds_its_window_while_nothing_else_comes)
     struct window w = {.closed_at = now - 60 * second, .end = now - 60 * second};
     w.gpu.launches_waiting = 1;
     atomic_store(&fake_gpu.kept_back, true);
-    ck_assert(!gpu_side_complete(&g, &w, false)); /* the device stands still: it may go on */
+    /* no record came since: the kernel may still run */
+    ck_assert(!gpu_side_complete(&g, &w, false));
     g.came = now - 40 * second;
-    ck_assert(!gpu_side_complete(&g, &w, false)); /* others went on for a while */
+    ck_assert(!gpu_side_complete(&g, &w, false)); /* other records came for 20 s */
     g.came = now;
     ck_assert(gpu_side_complete(&g, &w, false));
-    w.gpu.last = now - 10 * second; /* something of it came since */
+    w.gpu.last = now - 10 * second; /* a record of the window came since */
     ck_assert(!gpu_side_complete(&g, &w, false));
     atomic_store(&fake_gpu.kept_back, false);
 }

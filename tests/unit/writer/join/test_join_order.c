@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h: records that come in another order than things happened, or whose
- * call never comes. */
+/* Tests of writer/join/join.h: records that arrive in another order than things happened, or
+ * whose call never arrives. */
 #include "writer/join/join.h"
 
 #include <check.h>
@@ -23,7 +23,7 @@ static void setup(void)
     session_step(ACTION_ACTIVE_AND_SAVE);
 }
 
-/* The trace of the one window, after the program's end. */
+/* The trace of the only window, after the program's end. */
 static struct trace finish(void)
 {
     session_step(ACTION_SKIP);
@@ -37,8 +37,7 @@ static void *instantiate(void *unused)
     return unused;
 }
 
-/* The newer thread's ring is drained first, so that its nodes come before those that they were made
- * from. */
+/* The newer thread's ring is drained first, so its nodes arrive before their originals. */
 START_TEST(graph_nodes_know_who_captured_them_on_another_thread)
 {
     pthread_t other;
@@ -61,8 +60,8 @@ START_TEST(graph_nodes_know_who_captured_them_on_another_thread)
 }
 END_TEST
 
-/* Of most queries that find all done CUPTI tells as of a wait; their calls are not shown, so none
- * comes. */
+/* CUPTI reports most queries that find all done like waits. Their calls are not shown, so none
+ * arrives. */
 START_TEST(queries_take_no_place_from_calls)
 {
     session_span("span");
@@ -82,7 +81,7 @@ START_TEST(queries_take_no_place_from_calls)
 }
 END_TEST
 
-/* Each thread has a buffer of its own, and they come in any order. */
+/* Each thread has its own buffer, and buffers arrive in any order. */
 START_TEST(driver_memory_is_added_up_in_the_order_of_time)
 {
     session_span("span");
@@ -103,8 +102,8 @@ START_TEST(driver_memory_is_added_up_in_the_order_of_time)
 }
 END_TEST
 
-/* The driver's record of a call has come, the runtime's around it has not, when the window before
- * theirs is finished. */
+/* The driver's record of a call has arrived, that of the runtime call around it has not. Then
+ * the window before theirs is finished. */
 START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
 {
     session_span("first");
@@ -117,7 +116,7 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
         fake_gpu_call_record("cudaLaunchKernel", 4, outer, 0, EFFECT_KERNEL);
     struct gpu_record work = fake_gpu_kernel_record("k", 4, outer.end);
     fake_gpu_deliver(&driver);
-    session_await_trace(2); /* at once, for what waits does so for 300 ms only */
+    session_await_trace(2); /* at once: a waiting window is held for 300 ms only */
     fake_gpu_deliver(&runtime);
     fake_gpu_deliver(&work);
     session_step(ACTION_SKIP);

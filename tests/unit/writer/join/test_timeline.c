@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/timeline.h and writer/join/ranges.h: which span was innermost when, told
- * from spans in the order of their ends. */
+/* Tests of writer/join/timeline.h and writer/join/ranges.h: which span was innermost at a time,
+ * computed from spans in the order of their ends. */
 #include "writer/join/timeline.h"
 
 #include <check.h>
@@ -18,7 +18,7 @@
 #include "writer/join/ranges.h"
 #include "writer/writer.h"
 
-#define TID 4000000u /* no thread of this process */
+#define TID 4000000u /* no thread of this process has it */
 
 static struct timeline *t;
 
@@ -48,7 +48,7 @@ static uint64_t at(uint64_t ticks)
     return m.note ? m.note->id : m.open.id;
 }
 
-/*  1: 100..900 around 2: 200..300 (around 3: 220..240), 4: 400..500, 5: 500..600 */
+/* 1: 100..900 around 2: 200..300 (around 3: 220..240), 4: 400..500, 5: 500..600. */
 static void nest(void)
 {
     add(3, 2, 220, 240);
@@ -88,7 +88,7 @@ END_TEST
 
 START_TEST(a_parent_that_was_lost_ends_the_search)
 {
-    add(7, 6, 100, 200); /* 6 is not here and not open */
+    add(7, 6, 100, 200); /* 6 is neither known nor open */
     ck_assert_uint_eq(at(50), 0);
     ck_assert_uint_eq(at(150), 7);
 }
@@ -100,7 +100,7 @@ START_TEST(more_than_is_remembered)
         ck_assert_int_eq(timeline_oldest(t) != NULL, i > TIMELINE_NOTES);
         add(i, 0, i * 10, i * 10 + 5);
     }
-    ck_assert_uint_eq(at(5003), 0); /* 500 is forgotten */
+    ck_assert_uint_eq(at(5003), 0); /* 500 was forgotten */
     ck_assert_uint_eq(at(20003), 2000);
     ck_assert_uint_eq(at((TIMELINE_NOTES + 1000) * 10 + 3), TIMELINE_NOTES + 1000);
     struct note open;
@@ -123,7 +123,8 @@ START_TEST(room_is_made_for_calls_that_wait)
 }
 END_TEST
 
-/* Of what is left, an eighth; what is given back others get. */
+/* All timelines together take an eighth of the address space that is left. Once they are forgotten,
+ * others get their memory. */
 START_TEST(a_limited_address_space_is_the_programs)
 {
     enum { LEFT = 512 << 20 };
@@ -160,7 +161,7 @@ END_TEST
 
 START_TEST(knows_what_has_been_taken)
 {
-    ck_assert(timeline_knows(t, 50)); /* no such thread: nothing more can come */
+    ck_assert(timeline_knows(t, 50)); /* no such thread: nothing more can arrive */
     add(1, 0, 100, 200);
     ck_assert(timeline_knows(t, 100));
 }
@@ -182,7 +183,7 @@ START_TEST(an_open_span_of_a_live_thread)
     ck_assert(timeline_at(t, between, &m));
     ck_assert_uint_eq(m.open.id, outer);
     ck_assert(m.open.name && memcmp(m.open.name, "outer", 5) == 0);
-    ck_assert(!timeline_knows(t, during)); /* the call is still being made */
+    ck_assert(!timeline_knows(t, during)); /* the call has not returned yet */
     span_close(log, &between);
     timeline_new_pass();
     ck_assert(!timeline_knows(t, during)); /* its record is in the ring */
@@ -199,7 +200,7 @@ START_TEST(an_open_span_of_a_live_thread)
 }
 END_TEST
 
-/* Without making it, as timeline_of() does. */
+/* Finds a timeline without making one, unlike timeline_of(). */
 static bool is_there(uint32_t tid)
 {
     struct timeline *it = timeline_first();
@@ -222,7 +223,7 @@ START_TEST(threads_that_have_ended_are_forgotten)
     timeline_sweep();
     ck_assert(!is_there(TID));
     ck_assert(is_there(lives) && is_there(TID + 1) && is_there(TID + 2));
-    timeline_of(TID + 2); /* somebody asks for it */
+    timeline_of(TID + 2); /* makes the timeline */
     timeline_sweep();
     ck_assert(is_there(TID + 2));
     timeline_of(TID + 1)->calls_waiting = 0;

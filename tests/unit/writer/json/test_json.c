@@ -18,7 +18,7 @@ static const struct json_place place = {77, 78, 1234, 1801};
 
 static struct buf out;
 
-/* Empties the buffer and gives what it held, terminated, until the next call. */
+/* Empties the buffer. Returns its text, terminated, valid until the next call. */
 static const char *taken(void)
 {
     static char *text;
@@ -41,7 +41,7 @@ static uint64_t next_random(void)
     return state;
 }
 
-/* A record of exactly its own size on the heap, so that ASan sees any byte read too far. */
+/* A record of exactly its size on the heap, so that ASan sees an overread. */
 static struct record *make(uint8_t kind, uint8_t category, const char *name, uint8_t data_kind,
                            const void *data, size_t n)
 {
@@ -60,7 +60,7 @@ static struct record *make(uint8_t kind, uint8_t category, const char *name, uin
     return r;
 }
 
-/* The record's text; frees the record. */
+/* Returns the record's text and frees the record. */
 static const char *text_of(struct record *r)
 {
     json_record(&out, r, record_name(r), &place, dtypes, N_DTYPES);
@@ -181,7 +181,7 @@ static void check_real(double v)
     ck_assert_msg(*end == '\0' && memcmp(&back, &v, sizeof(v)) == 0, "%a became %s", v, text);
 }
 
-/* Every class of double; the texts are read back in the C locale. */
+/* Doubles of every class. The texts are read back in the C locale. */
 static void check_reals(void)
 {
     static const double some[] = {0.0,
@@ -303,8 +303,8 @@ START_TEST(strings)
 }
 END_TEST
 
-/* What an independent reading of the rule gives: one U+FFFD for the longest start of a legal
- * character, else per byte. */
+/* By an independent implementation of the rule: one U+FFFD for the longest start of a legal
+ * character, otherwise one for each byte. */
 static void slow_string(struct buf *b, const uint8_t *in, size_t n)
 {
     const uint8_t *end = in + n;
@@ -318,8 +318,8 @@ static void slow_string(struct buf *b, const uint8_t *in, size_t n)
         }
         size_t best = 1;
         for (size_t part = 2; part <= 3 && part <= (size_t)(end - in); part++) {
-            /* in[0..part) starts a legal character when two of the lowest or highest continuations
-             * end it */
+            /* in[0..part) starts a legal character if the lowest or highest continuations
+             * complete it. */
             uint8_t whole[7] = {0};
             memcpy(whole, in, part);
             memset(whole + part, 0x80, 4);
@@ -417,7 +417,7 @@ START_TEST(operator_with_shapes)
     add_tag(&d, SHAPE_TENSOR);
     add_body(&d, 1, 1, sizes); /* a dtype without a name */
     add_tag(&d, SHAPE_TENSOR);
-    add_body(&d, 200, 0, sizes); /* a dtype out of the table */
+    add_body(&d, 200, 0, sizes); /* a dtype beyond the table */
     add_tag(&d, SHAPE_LIST);
     add_tag(&d, 0);
     struct record *r = make(REC_SPAN, CAT_CPU_OP, "aten::cat", DATA_SHAPES, d.data, d.len);
@@ -452,7 +452,7 @@ START_TEST(cut_shapes_give_their_whole_items)
         ck_assert_int_eq(strstr(text, one) != NULL, n >= 19);
         ck_assert_int_eq(strstr(text, "Input") != NULL, n >= 19);
     }
-    d.data[0] = 99; /* no such tag */
+    d.data[0] = 99; /* an unknown tag */
     ck_assert_ptr_null(
         strstr(text_of(make(REC_SPAN, CAT_CPU_OP, "op", DATA_SHAPES, d.data, d.len)), "Input"));
     buf_free(&d);
@@ -639,7 +639,8 @@ START_TEST(flow)
                               "\"cat\": \"fwdbwd\", \"name\": \"fwdbwd\"},\n"
                               "{\"ph\": \"f\", \"id\": 6, \"pid\": 77, \"tid\": 79, \"ts\": 5.000, "
                               "\"cat\": \"fwdbwd\", \"name\": \"fwdbwd\", \"bp\": \"e\"},\n");
-    json_flow(&out, "fwdbwd", UINT64_MAX, &place, &to); /* a string would be read as hexadecimal */
+    /* readers would parse a string as hexadecimal */
+    json_flow(&out, "fwdbwd", UINT64_MAX, &place, &to);
     ck_assert_ptr_nonnull(strstr(taken(), "\"id\": 9223372036854775807,"));
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json_check.c: what is taken and how it comes out, what is refused and
- * where, and that nothing is read or written outside what was given. */
+/* Tests of writer/json/json_check.h: what is accepted, with which output, what is refused and
+ * where. Nothing may be read or written out of bounds. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "tests/fuzz/json_valid.h"
 #include "writer/json/json_scan.h"
 
-/* On heap blocks of the exact size, so that ASan sees a byte too far. */
+/* On heap blocks of the exact size, so that ASan sees an overrun. */
 static size_t check(const char *text, size_t len, char *out, struct json_fault *fault)
 {
     char *given = malloc(len ? len : 1), *made = malloc(len ? len : 1);
@@ -145,7 +145,7 @@ START_TEST(depth)
 }
 END_TEST
 
-/* Every text cut anywhere, and with any byte changed, is refused or comes out valid. */
+/* Every text, truncated anywhere or with any byte changed, is refused or gives valid output. */
 START_TEST(never_lets_bad_json_through)
 {
     static const char text[] = "{\"a\\u00e9\\ud83d\\ude00\\n\": [1, -2.5e-3, true, null, "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json_gpu.h: the exact text of each event, numbers at their limits, hostile
- * names, full buffers. */
+/* Tests of writer/json/json_gpu.h: the exact text of each event, extreme numbers, hostile names,
+ * full buffers. */
 #include "tests/fuzz/json_valid.h"
 #include "writer/json/json_gpu.h"
 
@@ -14,7 +14,7 @@ static const struct json_link no_link;
 
 static struct buf out;
 
-/* What the buffer held, terminated, until the next call; it is strict JSON, line by line. */
+/* The buffer's text, terminated, valid until the next call. Each line must be strict JSON. */
 static const char *taken(void)
 {
     static char *text;
@@ -268,7 +268,7 @@ START_TEST(fill)
 {
     struct gpu_record r = make_copy();
     r.kind = GPU_FILL;
-    r.flags = GPU_PEER; /* means nothing here */
+    r.flags = GPU_PEER; /* has no meaning here */
     ck_assert_str_eq(
         work_text(&r, &no_link),
         HEAD("gpu_memset",
@@ -435,7 +435,7 @@ END_TEST
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* A record of random numbers, large ones more often than not. */
+/* Random numbers, more large than small ones. */
 static struct gpu_record any_record(char *name)
 {
     struct gpu_record r;
@@ -466,7 +466,7 @@ static void put_any(struct buf *b, struct gpu_record *r)
         json_gpu_call(b, r, &at, UINT64_MAX, 0);
         break;
     case 1:
-        /* copy.has_channel shares its byte with other kinds' numbers */
+        /* Other kinds' numbers share the byte of copy.has_channel. */
         r->kind = next_random() % 2 ? GPU_COPY : GPU_FILL;
         r->copy.has_channel = next_random() % 2 != 0;
         json_gpu_work(b, r, &at, &link);
@@ -530,7 +530,7 @@ START_TEST(a_full_buffer_holds_whole_events_only)
 }
 END_TEST
 
-/* The room that each event asks for behind its name must hold the longest one. */
+/* The room that each event reserves after its name must hold the longest event. */
 START_TEST(the_longest_kernel_fits)
 {
     struct gpu_record r = {.kind = GPU_KERNEL,

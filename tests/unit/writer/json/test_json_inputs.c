@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json_inputs.h: strides and values of an operator's inputs, and inputs that
- * were cut. */
+/* Tests of writer/json/json_inputs.h: strides and values of an operator's inputs, and truncated
+ * inputs. */
 #include "writer/json/json_inputs.h"
 
 #include <check.h>
@@ -9,7 +9,7 @@
 
 #include "writer/record/record_types.h"
 
-/* What is written of the first n bytes. */
+/* The output for the first n bytes. */
 static const char *inputs(const struct buf *d, size_t n)
 {
     static char text[4096];
@@ -72,7 +72,7 @@ static void add_complex(struct buf *b, double real, double imaginary)
     buf_put(b, &imaginary, sizeof imaginary);
 }
 
-/* As torch 2.13 prints them. */
+/* Numbers as torch 2.13 prints them. */
 START_TEST(values_of_inputs)
 {
     static const double reals[] = {1,    -0.0,     0.1,       1e18, 0x1p63,
@@ -101,7 +101,7 @@ START_TEST(values_of_inputs)
         "\"[2., False, None, 0.+0.j]\"]";
     const char *text = inputs(&d, d.len);
     ck_assert_msg(strstr(text, wanted) != NULL, "%s", text);
-    for (size_t n = 0; n < d.len; n++) { /* what is cut gives its whole items */
+    for (size_t n = 0; n < d.len; n++) { /* truncated data gives its complete items */
         text = inputs(&d, n);
         ck_assert_ptr_null(strstr(text, "2., "));
         ck_assert_int_eq(strstr(text, "-1e+20j") != NULL, n >= d.len - LIST);

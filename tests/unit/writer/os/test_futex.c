@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the lock in writer/os/futex.h: one holder at a time, waits that sleep and that end. */
+/* Tests of the lock in writer/os/futex.h: one holder at a time; waiters sleep and wake up. */
 #include "writer/os/futex.h"
 
 #include <check.h>
@@ -10,7 +10,7 @@
 #define TIMES   20000
 
 static _Atomic uint32_t word;
-static unsigned counter; /* under the lock */
+static unsigned counter; /* guarded by the lock */
 
 static void *count_up(void *unused)
 {
@@ -50,7 +50,8 @@ static void *wait_for_lock(void *unused)
     return unused;
 }
 
-/* A holder of lower priority would never get the processor from one that spins. */
+/* A waiter must sleep: spinning, it would never leave the processor to a holder of lower
+ * priority. */
 START_TEST(who_waits_sleeps)
 {
     const struct timespec pause = {.tv_nsec = 400000000};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/os/locks.h: waits that end, and locks that a signal handler of the program cannot
- * take along. */
+/* Tests of writer/os/locks.h: waits end, and a signal handler of the program that jumps away
+ * leaves no lock held. */
 #include "writer/os/locks.h"
 
 #include <check.h>
@@ -81,7 +81,7 @@ static void *send_signals(void *unused)
     return unused;
 }
 
-/* The lock that it leaves is free: the calls after it come back. */
+/* The lock that the handler left is free: later calls return. */
 START_TEST(a_handler_takes_no_lock_along)
 {
     struct sigaction action = {.sa_handler = leave};
@@ -91,7 +91,7 @@ START_TEST(a_handler_takes_no_lock_along)
                         "valgrind, which do not follow siglongjmp() out of a handler\n");
         return;
     }
-    for (unsigned i = 0; i < 20; i++) /* as many as are kept: no memory is taken later */
+    for (unsigned i = 0; i < 20; i++) /* as many as are kept, so that no memory is taken later */
         calls[_i]();
     marker = pthread_self();
     ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);

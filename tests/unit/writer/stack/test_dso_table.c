@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/stack/dso_table.h: which object an address is of, while libraries come and go. */
+/* Tests of writer/stack/dso_table.h: the object of an address, while libraries come and go. */
 #include "writer/stack/dso_table.h"
 
 #include <check.h>
@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Two of the C library that nothing else in this process needs, and that can be opened here: Debian
- * 13 binds all symbols of its libraries at once, which leaves out libthread_db. */
+/* Two libraries of the C library that nothing else in this process uses. libthread_db cannot be
+ * opened here, because Debian 13 binds all symbols of its libraries at once. */
 #define SPARE        "libresolv.so.2"
 #define SPARE_SYMBOL "inet_net_pton"
 #define OTHER        "libBrokenLocale.so.1"
@@ -42,8 +42,9 @@ static void is_the_spare(const struct elf_object *o, uint64_t address)
 START_TEST(what_is_loaded_is_known)
 {
     uint64_t mine = (uint64_t)(uintptr_t)&opened;
-    uint64_t libc = (uint64_t)(uintptr_t)&gnu_get_libc_version; /* sanitizers have none of it */
-    ck_assert_ptr_null(dso_table_find(mine, DSO_FIRST));        /* nobody has looked yet */
+    uint64_t libc = (uint64_t)(uintptr_t)&gnu_get_libc_version; /* sanitizers do not replace it */
+    /* the table has not been updated yet */
+    ck_assert_ptr_null(dso_table_find(mine, DSO_FIRST));
     dso_table_look();
     ck_assert_uint_eq(dso_table_at(mine), DSO_FIRST);
     const char *path = dso_table_find(mine, DSO_FIRST)->path;
@@ -72,12 +73,13 @@ START_TEST(what_was_unloaded_is_known_by_its_number)
     ck_assert_uint_eq(dso_table_at((uint64_t)(uintptr_t)&memcpy), DSO_FIRST);
 
     handle = opened(&again);
-    if (again == address) { /* the loader puts it where it was, unless something is there by now */
+    if (again == address) { /* the loader reuses the address unless it is taken */
         ck_assert_ptr_eq(dso_table_find(address, DSO_GAP), NULL);
         dso_table_look();
         uint32_t number = dso_table_at(address);
         ck_assert(number != DSO_FIRST && number != DSO_GAP);
-        ck_assert_ptr_eq(dso_table_find(address, number), first); /* and so on, however often */
+        /* however often this is repeated */
+        ck_assert_ptr_eq(dso_table_find(address, number), first);
         ck_assert_ptr_eq(dso_table_find(address, DSO_GAP), first);
     }
     dlclose(handle);
@@ -99,20 +101,21 @@ START_TEST(one_that_comes_and_goes_takes_no_room)
         places += !numbers[dso_table_index(o)];
         numbers[dso_table_index(o)] = true;
         dlclose(handle);
-        if (i % 2) /* or it was back when somebody looked */
+        if (i % 2) /* or it was back before the table was updated */
             dso_table_look();
     }
     ck_assert_uint_le(places, 2);
 }
 END_TEST
 
-static _Atomic bool going; /* come_and_go() is */
+static _Atomic bool going; /* come_and_go() is running */
 static _Atomic unsigned wrong;
 
 static bool is_of(uint64_t address, const char *library)
 {
     uint32_t number = dso_table_at(address);
-    for (int i = 0; number == DSO_GAP && i < 1000; i++) { /* the other one is looking */
+    /* the other thread is updating the table */
+    for (int i = 0; number == DSO_GAP && i < 1000; i++) {
         dso_table_look();
         number = dso_table_at(address);
     }

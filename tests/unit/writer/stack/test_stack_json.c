@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/stack/stack_table.h, writer/stack/stack_json.h and writer/stack/symbols.h: each
- * stack once, from any number of threads; what events, files and names show of it. */
+/* Tests of writer/stack/stack_table.h, writer/stack/stack_json.h and writer/stack/symbols.h:
+ * each stack is stored once, from any number of threads; how events, files and names show it. */
 #include "writer/stack/stack_json.h"
 
 #include <check.h>
@@ -72,7 +72,7 @@ START_TEST(each_once)
     ck_assert_uint_eq(stack_table_find(77), 0);
     ck_assert_uint_eq(stack_table_add(77, stack), stack);
     ck_assert_uint_eq(stack_table_find(77), stack);
-    ck_assert_uint_eq(stack_table_add(77, caller), stack); /* the first one stays */
+    ck_assert_uint_eq(stack_table_add(77, caller), stack); /* the first one is kept */
     ck_assert_uint_eq(stack_table_find(77 | UINT64_C(1) << 63), 0);
 }
 END_TEST
@@ -88,20 +88,20 @@ START_TEST(a_full_table_takes_no_more)
     }
     ck_assert_uint_eq(added, MOST);
     ck_assert(stack_table_full());
-    for (uint64_t i = 1; i <= MOST; i++) /* what it has stays */
+    for (uint64_t i = 1; i <= MOST; i++) /* earlier stacks are kept */
         ck_assert_uint_ne(stack_table_find(i * 0x9e3779b97f4a7c15u), 0);
     ck_assert_uint_eq(stack_table_find((MOST + 1) * 0x9e3779b97f4a7c15u), 0);
     char long_name[4000];
     memset(long_name, 'x', sizeof long_name);
     uint32_t node = 1;
-    for (int i = 0; node; i++) { /* the texts end some time, too */
+    for (int i = 0; node; i++) { /* the room for texts is used up at some time, too */
         ck_assert_int_lt(i, 100);
         node = stack_table_python(0, "f", 1, long_name, sizeof long_name - (uint32_t)i, 1);
     }
 }
 END_TEST
 
-/* Else each event would read its frames again to no avail. */
+/* Otherwise each event would read its frames again for nothing. */
 START_TEST(a_table_without_room_for_frames_is_full)
 {
     ck_assert(stack_table_start(256));
@@ -147,13 +147,13 @@ START_TEST(threads_agree)
 }
 END_TEST
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 START_TEST(events_hold_it_as_kineto_does)
 {
     ck_assert(stack_table_start(256));
     stacks_trim("/lib/p/", 7);
-    stacks_trim("/lib", 4); /* the longest one counts */
+    stacks_trim("/lib", 4); /* the longest prefix counts */
     stacks_trim("relative", 8);
     ck_assert_str_eq(args(three()), "\"Call stack\": \"nn/conv.py(7): forward;"
                                     "/home/u/train.py(54): main;/home/u/train.py(61): <module>;\"");
@@ -169,7 +169,7 @@ START_TEST(events_hold_it_as_kineto_does)
 }
 END_TEST
 
-/* Who reads it splits it there. */
+/* Readers split the text there. */
 START_TEST(a_semicolon_in_a_frame_makes_no_two_of_it)
 {
     ck_assert(stack_table_start(256));
@@ -177,7 +177,8 @@ START_TEST(a_semicolon_in_a_frame_makes_no_two_of_it)
     ck_assert_str_eq(args(stack), "\"Call stack\": \"c.py(2): :f::g:;<a:b>(1): main;\"");
     struct stacks_used used = {0};
     stacks_use(&used, stack);
-    ck_assert_ptr_nonnull(strstr(frames(&used), "\"c.py(2): ;f;;g;\"")); /* nothing is split here */
+    /* readers do not split here */
+    ck_assert_ptr_nonnull(strstr(frames(&used), "\"c.py(2): ;f;;g;\""));
     stacks_used_free(&used);
 }
 END_TEST
@@ -206,7 +207,7 @@ static void ask(bool stopping)
     (void)stopping;
 }
 
-/* Of every other one the line is known. */
+/* The line of every other frame is known. */
 static uint32_t answer(const char **file, uint32_t *len, int32_t *line)
 {
     uint32_t n = n_answered;
@@ -242,7 +243,7 @@ START_TEST(native_frames_get_their_lines)
     uint32_t both = stack_table_native(stack_table_native(python(0, "/a.py", "f", 1), 6, 0), 7, 0);
     ck_assert_str_eq(args(both), "\"Call stack\": \"native7;native6;/a.py(1): f;\"");
     stacks_look(false);
-    ck_assert_uint_eq(n_wanted, 2); /* not the one of Python */
+    ck_assert_uint_eq(n_wanted, 2); /* without the Python frame */
     ck_assert_str_eq(args(both), "\"Call stack\": \"native7;/src/x.cpp(1): native6;/a.py(1): f;\"");
     stacks_look(false);
     ck_assert_uint_eq(n_wanted, 2); /* each once */
@@ -279,7 +280,7 @@ START_TEST(a_file_has_the_frames_that_it_names)
     ck_assert_uint_eq(used.bytes, 0);
     stacks_use(&used, stack);
     size_t bytes = used.bytes;
-    stacks_use(&used, caller); /* it has it */
+    stacks_use(&used, caller); /* it is used already */
     ck_assert_uint_eq(used.bytes, bytes);
     char expected[512];
     snprintf(expected, sizeof expected,
@@ -293,7 +294,7 @@ START_TEST(a_file_has_the_frames_that_it_names)
     const char *text = frames(&used);
     ck_assert_str_eq(text, expected);
     ck_assert(strlen(text) <= used.bytes && used.bytes <= 2 * strlen(text));
-    for (uint32_t i = 0; i < 3000; i++) /* the bits grow */
+    for (uint32_t i = 0; i < 3000; i++) /* the bit set must grow */
         stacks_use(&used, python(0, "/many.py", "f", (int32_t)i));
     ck_assert(used.words * 64 > stack + 3000);
     stacks_used_free(&used);
@@ -323,7 +324,7 @@ START_TEST(addresses_have_names)
     const char *name = taken();
     ck_assert_msg(strstr(name, "lsearch (libc.so.6)") == name, "%s", name);
     symbols_name(16, 0, &out);
-    ck_assert_str_eq(taken(), ""); /* nothing is mapped there */
+    ck_assert_str_eq(taken(), ""); /* unmapped */
 }
 END_TEST
 

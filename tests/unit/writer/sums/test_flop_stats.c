@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/flop_stats.h and writer/join/attribution.h: a whole recording with the real
- * cprof thread, counted spans, and a GPU side that delivers their kernels. */
+/* Tests of writer/sums/flop_stats.h and writer/join/attribution.h: a complete recording with the
+ * real cprof thread, counted spans, and a GPU side that delivers their kernels. */
 #include "writer/sums/flop_stats.h"
 
 #include <check.h>
@@ -35,7 +35,7 @@ static void setup(void)
     source.peak_tflops = peak_of;
     session_options.gpu = &source;
     session_options.with_flops = true;
-    /* CUPTI records calls, and no hooked call waits for one */
+    /* CUPTI records calls, and no hooked call waits for a record. */
     atomic_store(&fake_gpu.since, UINT64_MAX - 1);
 }
 
@@ -52,7 +52,7 @@ static struct trace finish(void)
     return session_trace(2);
 }
 
-/* Opens a counted span, or one that could not be counted. */
+/* Opens a span that is counted, or one that could not be counted. */
 static void open_counted(const char *name, enum category category, uint64_t where, uint64_t flops)
 {
     struct thread_log *log = thread_log_get();
@@ -113,8 +113,7 @@ static const char *account(const struct trace *t, const char *device)
     return at ? strstr(at, device) : NULL;
 }
 
-/* The values of a counter in the order in which they stand in the file; fewer than n: the rest is
- * -1. */
+/* A counter's values in the order of the file. Missing ones are -1. */
 static void samples(const struct trace *t, const char *name, double *values, unsigned n)
 {
     const char *at = t->text;
@@ -130,8 +129,8 @@ static void samples(const struct trace *t, const char *name, double *values, uns
 
 /* ---- kernels ---- */
 
-/* The first kernel waits for those behind it, then stands before its call (clocks differ), so that
- * no arrow leads to it. */
+/* The first kernel waits for later records. Then it stands before its call (clocks differ), so
+ * it gets no arrow. */
 START_TEST(an_arrow_has_a_beginning)
 {
     begin();
@@ -155,7 +154,7 @@ START_TEST(an_arrow_has_a_beginning)
 }
 END_TEST
 
-/* The operator launches again when what came before has long been written. */
+/* The operator launches again long after its earlier records were written. */
 START_TEST(the_first_of_two_kernels_far_apart_has_no_count)
 {
     begin();
@@ -245,7 +244,7 @@ START_TEST(a_library_call_inside_an_operator_is_not_added)
     session_close("aten::mm");
     struct trace t = finish();
     ck_assert(flops_of(&t, "cublasGemmEx") == 4999); /* its own */
-    ck_assert(flops_of(&t, "\"gemm\"") == 4999);     /* the innermost is the most exact */
+    ck_assert(flops_of(&t, "\"gemm\"") == 4999);     /* the innermost span is the most exact */
     double op = trace_number(trace_event(&t, 'X', "aten::mm"), "External id");
     ck_assert(trace_number(trace_event(&t, 'X', "\"gemm\""), "External id") == op);
     ck_assert(trace_number(account(&t, "CUDA:0"), "flops") == 5000);
@@ -254,8 +253,8 @@ START_TEST(a_library_call_inside_an_operator_is_not_added)
 }
 END_TEST
 
-/* The formula knows single precision, the call inside what it is multiplied in; the next operator
- * has nothing of that. */
+/* The formula assumes single precision; the call inside knows the real one. The next operator
+ * must not inherit it. */
 START_TEST(the_call_inside_tells_the_units)
 {
     begin();
@@ -300,12 +299,12 @@ START_TEST(a_library_call_is_its_kernels_devices)
     ck_assert(trace_number(account(&t, "CUDA:3"), "bytes") == 500);
     ck_assert_ptr_null(account(&t, "CUDA:0"));
     ck_assert(trace_number(account(&t, "\"unknown\""), "not_placed") == 70);
-    ck_assert_uint_eq(trace_named(&t, 'C', "MFU CUDA:3"), 0); /* no peak is known */
+    ck_assert_uint_eq(trace_named(&t, 'C', "MFU CUDA:3"), 0); /* its peak is unknown */
     trace_free(&t);
 }
 END_TEST
 
-/* Opens a span that is done again, with FLOPs or without. */
+/* Opens a span that repeats, with FLOPs or without. */
 static void open_again(const char *name, enum category category, uint64_t where, uint64_t flops)
 {
     struct thread_log *log = thread_log_get();
@@ -320,8 +319,8 @@ static bool is_told_as_again(const struct trace *t, const char *name)
     return strstr(trace_event(t, 'X', name), "\"recompute\": true");
 }
 
-/* On whichever device it is done, and however that is found: by the operator's tensors, the kernel
- * of a library call, or the launch of a graph. */
+/* On any device, however the device is found: by the operator's tensors, the kernel of a library
+ * call, or the launch of a graph. */
 START_TEST(work_that_is_done_again_is_not_useful)
 {
     session_options.peaks.cpu = 0.5;
@@ -370,7 +369,7 @@ START_TEST(work_that_is_done_again_is_not_useful)
 }
 END_TEST
 
-/* A node made inside a counted operator: what it does is counted at each launch of the graph. */
+/* A node made inside a counted operator is counted at each launch of the graph. */
 START_TEST(captured_work_is_counted_at_each_launch)
 {
     begin();
@@ -425,7 +424,7 @@ START_TEST(coverage_is_a_share_of_kernel_time)
 }
 END_TEST
 
-/* Zeros would look like a slow program: the counters are left out, and the account says that
+/* Zeros would look like a slow program. The counters are left out, and the account says that
  * nothing was counted. */
 START_TEST(a_window_without_counts_has_no_counters)
 {
@@ -443,7 +442,8 @@ START_TEST(a_window_without_counts_has_no_counters)
 }
 END_TEST
 
-/* Beside a device with counts, only the account tells of another on which nothing was counted. */
+/* If another device has counts, only the account mentions the device on which nothing was
+ * counted. */
 START_TEST(a_device_without_counts_has_no_counters)
 {
     begin();
@@ -477,7 +477,7 @@ START_TEST(a_span_counts_for_the_step_in_which_it_began)
     uint64_t start = session_step(ACTION_ACTIVE);
     counted("aten::mm", record_where(FLOAT, 0, 0xff), 300);
     open_counted("aten::bmm", CAT_CPU_OP, record_where(FLOAT, 0, 0xff), 700);
-    counted("aten::add", record_where(FLOAT, 0, 0xff), 5); /* a part of it */
+    counted("aten::add", record_where(FLOAT, 0, 0xff), 5); /* part of it */
     session_sleep(2);
     uint64_t end = session_step(ACTION_ACTIVE_AND_SAVE);
     session_close("aten::bmm");
@@ -497,8 +497,8 @@ START_TEST(a_span_counts_for_the_step_in_which_it_began)
 }
 END_TEST
 
-/* Operators inside others are part of their time, however many they are, and whatever ranges are in
- * between. */
+/* Nested operators are part of the outer operator's time, however many they are and whatever
+ * ranges lie between. */
 START_TEST(time_of_operators_on_the_cpu)
 {
     begin();
@@ -538,8 +538,7 @@ static double sum_of(const struct trace *t, const char *name)
     return all;
 }
 
-/* An operator that goes on behind its window's end: what runs inside it then is time of the next
- * window. */
+/* An operator outlasts its window: what runs inside it then is time of the next window. */
 START_TEST(time_of_an_operator_across_two_windows)
 {
     static const int behind[] = {1, 10, 300, 600};
@@ -596,8 +595,7 @@ START_TEST(nothing_is_said_when_nothing_is_counted)
 }
 END_TEST
 
-/* Steps beyond those that are kept: each has its counters once, and what comes for a settled one is
- * late. */
+/* More steps than are kept: each has its counters once, and a record for a settled step is late. */
 START_TEST(many_steps)
 {
     struct flop_stats *s = flop_stats_make(0);
@@ -631,7 +629,7 @@ START_TEST(many_steps)
     for (const char *at = trailer.data; (at = strstr(at, "\"GFLOP/s\": 2}")); at++)
         twice++;
     ck_assert_uint_eq(n, STEPS - 1);
-    ck_assert_uint_eq(twice, 1); /* what came for the newest one */
+    ck_assert_uint_eq(twice, 1); /* the newest one got a late record */
     ck_assert(trace_number(trailer.data, "late") >= 1);
     ck_assert(trace_number(strstr(trailer.data, "\"CPU\""), "flops") == 1000 * (STEPS + 2));
     buf_free(&body);
@@ -677,7 +675,7 @@ START_TEST(a_program_with_a_decimal_comma)
 }
 END_TEST
 
-/* No number of JSON's, and Perfetto waits for ever at a counter's. */
+/* Such a number is not JSON, and a counter with one makes Perfetto wait for ever. */
 START_TEST(a_peak_of_next_to_nothing)
 {
     session_options.peaks.cpu = 1e-308;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/flows.h: which forward operator an arrow starts from, per window, and what a
- * collision does. */
+/* Tests of writer/sums/flows.h: the forward operator at which an arrow starts, per window, and
+ * the effect of collisions. */
 #include "writer/sums/flows.h"
 
 #include <check.h>
@@ -25,7 +25,7 @@ static void forward(uint64_t window, uint64_t thread, int64_t sequence, int64_t 
     flows_forward(flows, window, thread, sequence, &at);
 }
 
-/* Start of the operator that is found, -1 when there is none. */
+/* Start of the operator that is found, or -1. */
 static int64_t found(uint64_t window, uint64_t thread, int64_t sequence)
 {
     const struct json_place *at = flows_find(flows, window, thread, sequence);
@@ -41,7 +41,8 @@ START_TEST(the_one_that_starts_last_wins)
     ck_assert_int_eq(found(1, 1, 7), -1);
     forward(1, 1, 7, 100);
     ck_assert_int_eq(found(1, 1, 7), 100);
-    forward(1, 1, 7, 50); /* records come in the order of their ends: the outer one comes later */
+    /* records come in the order of their ends, so the outer one comes later */
+    forward(1, 1, 7, 50);
     ck_assert_int_eq(found(1, 1, 7), 100);
     forward(1, 1, 7, 100);
     ck_assert_int_eq(found(1, 1, 7), 100);
@@ -65,7 +66,7 @@ END_TEST
 START_TEST(a_later_window_has_its_own)
 {
     forward(1, 1, 7, 100);
-    forward(2, 1, 7, 20); /* files have their own time */
+    forward(2, 1, 7, 20); /* each file has its own time base */
     ck_assert_int_eq(found(2, 1, 7), 20);
     ck_assert_int_eq(found(1, 1, 7), -1);
 }
@@ -107,19 +108,19 @@ static unsigned arrows(const struct buf *b)
     return n;
 }
 
-/* The engine's thread is drained first. */
+/* The ring of the engine's thread is drained first. */
 START_TEST(ends_wait_for_what_another_thread_recorded)
 {
     struct buf waiting = {0}, body = {0};
     wait_for(&waiting, 11, 500, 7);
     wait_for(&waiting, 12, 700, 8);
     wait_for(&waiting, 13, 600, 9);
-    flows_settle(flows, 1, &waiting, 400, &body); /* what was recorded before 400 has been taken */
+    flows_settle(flows, 1, &waiting, 400, &body); /* all records before 400 have been taken */
     ck_assert_uint_eq(body.len, 0);
     forward(1, 1, 7, 100);
     forward(1, 1, 8, 110);
     flows_settle(flows, 1, &waiting, 650, &body);
-    ck_assert_uint_eq(arrows(&body), 1); /* of 13 nothing is known */
+    ck_assert_uint_eq(arrows(&body), 1); /* 13 is unknown */
     forward(1, 1, 8, 120);
     flows_settle(flows, 1, &waiting, UINT64_MAX, &body);
     ck_assert_uint_eq(arrows(&body), 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/gpu_memory.h: totals, lost and late records, limits, and a comparison with a
- * plain list. */
+/* Tests of writer/sums/gpu_memory.h: totals, lost and late records, limits, and a comparison
+ * with a plain list. */
 #include "tests/support/alloc.h"
 #include "writer/sums/gpu_memory.h"
 
@@ -43,7 +43,7 @@ END_TEST
 START_TEST(peaks_are_kept)
 {
     note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x9000,
-         1000); /* not known: it held nothing that counts */
+         1000); /* unknown: it held nothing that counts */
     ck_assert_uint_eq(memory.totals[0].peak, 0);
     note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100);
     note(0, 0, GPU_MEMORY_PINNED, 0x2000, 7);
@@ -74,7 +74,7 @@ START_TEST(a_release_needs_its_allocation)
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 0);
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 100);
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1001, 100), 100);
-    /* what it says of its size does not matter */
+    /* The size that the release reports is ignored. */
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 0), 0);
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 0);
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0, 100), 0); /* failed */
@@ -86,7 +86,7 @@ START_TEST(lost_and_late_releases)
     note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100);
     now = 20; /* the release is lost, and the address used again */
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 300), 300);
-    now = 10; /* and here it comes after all */
+    now = 10; /* the release arrives after all */
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 300);
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 1), 300);
     now = 30;
@@ -94,21 +94,21 @@ START_TEST(lost_and_late_releases)
 }
 END_TEST
 
-/* Released on one thread, whose buffer comes first, allocated on another. */
+/* Released on one thread, whose buffer comes first, and allocated on another. */
 START_TEST(an_allocation_that_comes_after_its_release_is_gone)
 {
     now = 20;
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 0);
     now = 10;
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 0);
-    now = 30; /* and the next one there is not */
+    now = 30; /* the next allocation at this address stays */
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 7), 7);
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 7), 0);
 }
 END_TEST
 
-/* Of what was allocated between windows, which nothing tells of: they leave the room to what is
- * alive. */
+/* Releases of blocks allocated between windows, which have no record. They must leave the room
+ * to live blocks. */
 START_TEST(releases_of_what_is_not_known_take_no_room)
 {
     for (uint64_t i = 0; i < GPU_MEMORY_LIVE; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/lanes.h: numbers and names of rows, and that no row ever holds two events
- * that overlap, whatever order they come in and whatever was forgotten meanwhile. */
+/* Tests of writer/sums/lanes.h: numbers and names of rows. No row may hold two events that
+ * overlap, in whatever order they come and whatever was forgotten. */
 #include "tests/fuzz/json_valid.h"
 #include "tests/support/alloc.h"
 #include "writer/record/gpu_record.h"
@@ -58,7 +58,7 @@ static uint32_t range(int64_t from, int64_t to)
     return place(LANE_ANNOTATION, 0, 7, from, to, true);
 }
 
-/* What the buffer held, terminated, until the next call. */
+/* The buffer's text, terminated, valid until the next call. */
 static const char *taken(void)
 {
     static char *text;
@@ -97,7 +97,7 @@ START_TEST(first_use_names_process_and_row)
 }
 END_TEST
 
-/* The name and the sort index of the row that was made last. */
+/* The name and sort index of the newest row. */
 static int64_t check_row(uint32_t number, const char *name)
 {
     char expected[128];
@@ -196,7 +196,7 @@ START_TEST(touching_events_share_a_row)
     ck_assert_uint_eq(work(30, 40), 7);
     ck_assert_uint_eq(work(20, 30), 7);
     ck_assert_uint_eq(work(0, 10), 7);
-    ck_assert_uint_eq(work(40, 40), 7); /* a moment at the edge of what is taken */
+    ck_assert_uint_eq(work(40, 40), 7); /* an instant at the edge of a taken interval */
     ck_assert_uint_ne(work(25, 26), 7);
     ck_assert_uint_ne(work(25, 25), 7);
     ck_assert_uint_ne(work(0, 40), 7);
@@ -223,9 +223,9 @@ START_TEST(nesting_in_any_order)
     uint32_t row = range(10, 20);
     ck_assert_uint_eq(range(0, 100), row);
     ck_assert_uint_eq(range(30, 40), row);
-    ck_assert_uint_eq(range(10, 40), row); /* around two that are there */
-    ck_assert_uint_eq(range(12, 14), row); /* below the first of them */
-    ck_assert_uint_eq(range(12, 14), row); /* the same again */
+    ck_assert_uint_eq(range(10, 40), row); /* around two ranges of the row */
+    ck_assert_uint_eq(range(12, 14), row); /* inside the first of them */
+    ck_assert_uint_eq(range(12, 14), row); /* the same range again */
     ck_assert_uint_eq(range(14, 20), row);
     ck_assert_uint_eq(range(40, 100), row);
     ck_assert_uint_eq(range(35, 35), row);
@@ -260,8 +260,7 @@ struct placed {
     uint32_t tid;
 };
 
-/* True when two events of a row are allowed to stand there. A moment that came first may lie inside
- * what came later. */
+/* Whether two events may share a row. An instant that came first may lie inside a later event. */
 static bool fit(const struct placed *later, const struct placed *first, bool nest)
 {
     bool apart = later->to <= first->from || first->to <= later->from;
@@ -270,7 +269,7 @@ static bool fit(const struct placed *later, const struct placed *first, bool nes
     return apart || first->from == first->to || (nest && inside);
 }
 
-/* Random events; the shape of a round decides how long and how ordered they are. */
+/* Random events. The shape of a round determines their length and order. */
 static void check_round(int round, bool nest)
 {
     static struct placed events[EVENTS];
@@ -294,7 +293,7 @@ static void check_round(int round, bool nest)
     }
 }
 
-/* Rows are full at LANES_OVERLAPS, which short events of a long time never reach. */
+/* LANES_OVERLAPS limits the rows, but short events over a long time never reach it. */
 START_TEST(no_two_events_of_a_row_overlap)
 {
     for (int round = 0; round < 60; round++) {
@@ -306,7 +305,7 @@ START_TEST(no_two_events_of_a_row_overlap)
 }
 END_TEST
 
-/* A range fits on a row exactly when it crosses none that is there. */
+/* A range fits on a row if and only if it crosses no range of the row. */
 START_TEST(rows_are_not_wasted)
 {
     static struct placed events[2000];
@@ -351,12 +350,12 @@ START_TEST(what_is_forgotten_goes_to_an_extra_row)
         wrong += range(10 * i, 10 * i + 5) != 2000007;
     }
     ck_assert_uint_eq(wrong, 0);
-    /* free, but who knows that */
+    /* The place is free, but its interval was forgotten. */
     uint32_t extra = work(7, 8);
     ck_assert_uint_ne(extra, 7);
     ck_assert_uint_eq(work(17, 18), extra);
     ck_assert_uint_ne(range(7, 8), 2000007);
-    /* the newer half is remembered */
+    /* The newer half is remembered. */
     int64_t middle = i * 3 / 4;
     ck_assert_uint_eq(work(10 * middle + 5, 10 * middle + 10), 7);
     ck_assert_uint_ne(work(10 * middle + 4, 10 * middle + 5), 7);
@@ -369,8 +368,8 @@ END_TEST
 START_TEST(many_rows_share_one_bound)
 {
     unsigned wrong = 0;
-    /* 12 rows of 100 000 events each are more than the budget: all is forgotten once, and nothing
-     * overlaps for it */
+    /* 12 rows of 100 000 events each exceed the budget. All is forgotten once, without making
+     * events overlap. */
     for (uint32_t stream = 1; stream <= 12; stream++) {
         for (int64_t i = 0; i < 100000; i++)
             wrong += place(LANE_WORK, 0, stream, 10 * i, 10 * i + 5, false) != stream;
@@ -413,7 +412,7 @@ START_TEST(ranges_are_forgotten_with_all_inside)
         }
     }
     ck_assert_uint_eq(wrong, 0);
-    ck_assert_uint_ne(range(7, 8), 2000007); /* the list is full: this makes it forget */
+    ck_assert_uint_ne(range(7, 8), 2000007); /* the list is full: this call makes it forget */
     int64_t last = 10 * (INTERVALS_MOST - 4);
     ck_assert_uint_ne(range(last + 2, last + 5), 2000007);
     ck_assert_uint_eq(range(last + 2, last + 4), 2000007);
@@ -422,8 +421,9 @@ END_TEST
 
 START_TEST(ranges_without_memory)
 {
-    /* No ck_assert() between alloc_fail_from() and the result: it takes memory. fail[]: nothing is
-     * left; a list inside an event; its intervals; those of a list around events. */
+    /* No ck_assert() between alloc_fail_from() and the result: it allocates. fail[] are the
+     * sizes that fail: all; a list inside an event; its intervals; those of a list around
+     * events. */
     static const size_t fail[] = {1, 32, 100, 200};
     for (size_t i = 0; alloc_is_ours && i < sizeof(fail) / sizeof(*fail); i++) {
         uint32_t got[4] = {0};
@@ -439,15 +439,15 @@ START_TEST(ranges_without_memory)
         alloc_fail_from(0);
         ck_assert_uint_ne(got[0], 0);
         ck_assert_uint_ne(got[1], 0);
-        /* all is forgotten, and what starts later fits again */
+        /* All is forgotten, so later events fit again. */
         ck_assert_uint_eq(got[2], row);
         ck_assert_uint_eq(got[3], row);
     }
 }
 END_TEST
 
-/* Parallel branches of a graph, or threads that wait for events, are many; what finds no row after
- * all is not placed on another's. */
+/* Parallel branches of a graph, or threads that wait for events, are many. An event that finds
+ * no free row must not be placed on another's. */
 START_TEST(endless_overlaps_find_no_row)
 {
     unsigned twice = 0, placed = 0, wrong = 0;
@@ -472,7 +472,7 @@ START_TEST(endless_overlaps_find_no_row)
 }
 END_TEST
 
-/* CPU time of placing the works [from, to) of two streams, each in order, ms. */
+/* CPU time in ms to place the works [from, to) of two streams, each in order. */
 static double place_in_order(int64_t from, int64_t to)
 {
     struct timespec a, b;

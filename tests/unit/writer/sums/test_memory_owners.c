@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/memory_owners.h: peaks and holders against a second, simple count of the
- * same events. */
+/* Tests of writer/sums/memory_owners.h: peaks and holders compared with a second, simple count
+ * of the same events. */
 #include "writer/sums/memory_owners.h"
 
 #include <check.h>
@@ -70,7 +70,7 @@ START_TEST(nothing)
 }
 END_TEST
 
-/* A large model with stacks: thousands of layers times what each of them calls. */
+/* A large model with stacks: thousands of layers times the calls of each. */
 START_TEST(a_leak_among_very_many_holders)
 {
     for (uint32_t module = 1; module <= 20000; module++) {
@@ -122,7 +122,7 @@ START_TEST(peak_and_end)
 }
 END_TEST
 
-/* What was allocated before the window, as the caching allocator's totals tell. */
+/* Memory from before the window, known from the caching allocator's totals. */
 START_TEST(before_the_window)
 {
     total = 1000;
@@ -155,7 +155,7 @@ START_TEST(one_operator_in_two_modules)
 }
 END_TEST
 
-/* The rings of two threads are emptied one after the other: an address that went from one to the
+/* Two threads' rings are drained one after the other; an address moved from one thread to the
  * other. */
 START_TEST(in_order_of_time)
 {
@@ -203,13 +203,13 @@ START_TEST(a_failed_allocation)
     event(32, 50, "aten::b", 0);
     memory_owners_settle(owners, UINT64_MAX, failed, &failed_bytes);
     ck_assert_int_eq(failed_bytes, 1 << 20);
-    ck_assert_uint_eq(at_failure.n, 1); /* what came later is not among them */
+    ck_assert_uint_eq(at_failure.n, 1); /* later blocks are not in it */
     ck_assert_int_eq(at_failure.top[0].bytes, 100);
     ck_assert_int_eq(memory_owners_device(owners, 0)->peak, 150);
 }
 END_TEST
 
-/* Random events against a plain count: all live blocks are looked through at each new peak. */
+/* Random events compared with a plain count, which searches all live blocks at each new peak. */
 START_TEST(against_a_plain_count)
 {
     enum { BLOCKS = 400, KINDS = 25 };
@@ -256,7 +256,7 @@ START_TEST(against_a_plain_count)
 }
 END_TEST
 
-/* More operators and blocks than are kept: what is not known is told as such, never wrong. */
+/* More operators and blocks than are kept: the rest is reported as unknown, never wrongly. */
 START_TEST(too_many)
 {
     for (int i = 0; i < 40000; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/top.h: sums of a small tree with a late call, kernels and memory; when there
- * is no table. That the numbers are those of the command is held by tests/e2e/support.py on every
+/* Tests of writer/sums/top.h: sums of a small tree with a late call, kernels and memory, and
+ * when there is no table. tests/e2e/support.py compares the table with the command's on every
  * trace that a test reads. */
 #include "writer/sums/top.h"
 
@@ -73,7 +73,7 @@ static void memory(int64_t at_ns, int64_t bytes)
     free(r);
 }
 
-/* The line of a name is this, behind its name. */
+/* Checks the text after the name in the name's row. */
 static void check_row(const char *name, const char *numbers)
 {
     char line[256];
@@ -92,7 +92,7 @@ START_TEST(adds_up_a_tree)
     span(CAT_USER_ANNOTATION, "train", 5, 100, 1);
     memory(200, 7);
     kernel("gemm", 300, 350, 3, 9);
-    call("cudaLaunchKernel", 30, 40, 3, 9); /* CUPTI tells of it later */
+    call("cudaLaunchKernel", 30, 40, 3, 9); /* CUPTI reports it later */
     ck_assert(top_finish(table, &rows));
     /* device annotation async count cpu self device self memory self on_device self flops first
      * -end */
@@ -115,8 +115,8 @@ START_TEST(an_only_child_of_the_same_name_takes_the_place)
 }
 END_TEST
 
-/* One ends behind the operator that it began in; the other is on the device's side, where it is no
- * transfer's. */
+/* One transfer ends after the operator in which it began. The other is on the device's side,
+ * where it is no transfer. */
 START_TEST(ranges_of_transfers_are_in_no_tree)
 {
     static const char *const names[] = {"gloo:send", "mpi:send", "ucc:send", "nccl:send"};
@@ -136,7 +136,7 @@ START_TEST(ranges_of_transfers_are_in_no_tree)
 }
 END_TEST
 
-/* On a row of their own, one behind the other from 0 on. */
+/* On their own row, contiguous from 0 on. */
 static void steps(int n, int64_t length)
 {
     for (int i = 0; i < n; i++) {
@@ -149,15 +149,15 @@ static void steps(int n, int64_t length)
 START_TEST(steps_on_a_row_of_their_own_hold_what_begins_in_them)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
-    span(CAT_CPU_OP, "b", 90, 130, 2); /* goes on into the next step */
+    span(CAT_CPU_OP, "b", 90, 130, 2); /* continues into the next step */
     steps(2, 100);
     ck_assert(top_finish(table, &rows));
     check_row("ProfilerStep*", "0, 1, 0, 2, 200, 120, 0, 0, 0, 0, 0, 0, 0, 0, -100");
 }
 END_TEST
 
-/* As the one around the loop, and one around that. What runs in them is the steps'; what steps have
- * for themselves is the inner one's no more. */
+/* One range around the loop, and one around that. What runs inside belongs to the steps. The
+ * steps' own time does not count as the inner range's. */
 START_TEST(a_range_around_steps_is_no_part_of_them)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
@@ -177,7 +177,7 @@ START_TEST(a_range_around_steps_is_no_part_of_them)
 }
 END_TEST
 
-/* A step that goes on from one epoch into the next: each has of it what lies in its time. */
+/* A step that continues from one epoch into the next: each epoch has the part within its time. */
 START_TEST(a_step_across_the_end_of_what_holds_others)
 {
     span(CAT_USER_ANNOTATION, "train", 0, 200, 1);
@@ -190,7 +190,7 @@ START_TEST(a_step_across_the_end_of_what_holds_others)
 }
 END_TEST
 
-/* A child that is a step's is none that could take the place of what holds steps. */
+/* A child of a step must not replace the range that contains the steps. */
 START_TEST(what_holds_steps_and_a_range_of_its_own_name)
 {
     span(CAT_USER_ANNOTATION, "train", 0, 120, 1);
@@ -207,7 +207,8 @@ START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
     span(CAT_USER_ANNOTATION, "ProfilerStep#3", 0, 60, 2);
-    span(CAT_USER_ANNOTATION, "torch.profiler step 4", 60, 90, 3); /* as it is written */
+    /* the name as the trace has it */
+    span(CAT_USER_ANNOTATION, "torch.profiler step 4", 60, 90, 3);
     struct json_place at = place(0, 100);
     at.tid = 1;
     if (_i)
@@ -221,11 +222,11 @@ START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
 }
 END_TEST
 
-/* Two spans of one thread in a step, as many or more of another; which of them take the step's time
- * depends on who steps. */
+/* Two spans of one thread in a step, and as many or more of another. Which of them share the
+ * step's time depends on the stepping thread. */
 static void step_beside_another_thread(int others, int64_t others_begin, uint32_t stepping)
 {
-    memory(1, 8); /* its row comes first, which is nobody's business */
+    memory(1, 8); /* puts its row first, which must not matter */
     for (int i = 0; i < others; i++) {
         struct record *r = record_new(REC_SPAN, CAT_CPU_OP, "other", DATA_NONE, NULL, 0);
         struct json_place at = place(others_begin + 10 * i, others_begin + 10 * i + 1);
@@ -306,7 +307,7 @@ END_TEST
 
 START_TEST(no_table_where_args_are_taken_for_ours)
 {
-    /* a text of no key is the category; one named flops would be counted */
+    /* A text without a key is the category. One with the key flops would count as cprof's. */
     static const char data[] = "\2\5\0flops\1\0\0\0x";
     struct record *r = record_new(REC_SPAN, CAT_USER_ANNOTATION, "mine", DATA_ARGS, data, 13);
     struct json_place at = place(1, 2);
@@ -340,11 +341,11 @@ START_TEST(saves_beside_the_trace)
     unlink(path);
     path[strlen(path) - 4] = '\0';
     unlink(path);
-    ck_assert_int_eq(rmdir(folder), 0); /* nothing else was left */
+    ck_assert_int_eq(rmdir(folder), 0); /* the folder is empty */
 }
 END_TEST
 
-/* With a walk over all threads for each event this takes a minute, in which no ring is drained. */
+/* Walking over all threads for each event would take a minute, in which no ring is drained. */
 START_TEST(very_many_threads)
 {
     enum { MANY = 5000, EACH = 150 };
@@ -359,7 +360,7 @@ START_TEST(very_many_threads)
             top_record(table, r, &at);
         }
     free(r);
-    span(CAT_CPU_OP, "aten::add", 1000, 1999, 1); /* of all threads: what was taken in its time */
+    span(CAT_CPU_OP, "aten::add", 1000, 1999, 1); /* the sum over all threads during the span */
     int64_t bytes = 0, inside = 0;
     for (int64_t i = 0; i < EACH; i++)
         for (int64_t thread = 0; thread < MANY; thread++) {

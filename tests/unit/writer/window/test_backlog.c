@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/backlog.h: what waits to be written has a limit, each step is in a trace
- * or counted; and of what waits without it. */
+/* Tests of writer/window/backlog.h: the data that waits to be written is limited, and each step
+ * is in a trace or counted. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -16,18 +16,18 @@
 #include "tests/support/session.h"
 
 /* ---- a slow disk ----
- * What is faster than it and what is not is known at full speed only: with a sanitizer these
- * tests, which are of one thread, say nothing. */
+ * What is too fast for the disk is known at full speed only. With a sanitizer these tests, which
+ * use one thread, are skipped. */
 
 #define WRITE_US    10000
-#define WRITE_STEPS 8 /* … and where all is slow, so many of the test's steps */
+#define WRITE_STEPS 8 /* if everything is slow, a write lasts this many of the test's steps */
 
 static _Atomic bool slow;
-static _Atomic unsigned made; /* steps of the test; 0: it does not count */
+static _Atomic unsigned made; /* steps of the test; 0: not counted */
 static _Atomic long most_kb;
 static _Atomic bool is_full; /* the test waits until the cprof thread has taken records */
 
-/* Resident memory of its own in KB. */
+/* Anonymous resident memory of this process in KB. */
 static long own_kb(void)
 {
     char line[256];
@@ -40,7 +40,7 @@ static long own_kb(void)
     return kb;
 }
 
-/* The cprof thread asks for it in each flush. */
+/* Called by the cprof thread in each flush. */
 static void write_slowly(struct trace_identity *out)
 {
     *out = (struct trace_identity){.world_size = 1};
@@ -64,8 +64,8 @@ static void setup(void)
     atomic_store(&slow, true);
 }
 
-/* On a busy machine the cprof thread may not run for so long that the ring fills up: windows
- * without their records take no memory. */
+/* On a busy machine the cprof thread may not run until the ring is full. Windows without records
+ * would take no memory. */
 static void wait_for_room(void)
 {
     struct ring *ring = &thread_log_get()->ring;
@@ -82,7 +82,7 @@ static void spans(unsigned n)
         session_span("span");
 }
 
-/* An edge of any kind; each has a name for its trace of its own. */
+/* An edge of any kind, with its own name for the trace. */
 static void edge(enum edge_kind kind, enum action ended, enum action begun, bool kept, bool keep)
 {
     static int64_t step, batch;
@@ -97,7 +97,7 @@ static void edge(enum edge_kind kind, enum action ended, enum action begun, bool
     atomic_fetch_add(&made, 1);
 }
 
-/* Traces in the folder; adds up what they say of steps that were left out. */
+/* Counts the traces in the folder. Adds up their counts of dropped steps. */
 static unsigned traces(unsigned *behind)
 {
     char pattern[160];
@@ -121,7 +121,7 @@ static void check_limit(long before_kb, long most)
     ck_assert_int_lt(atomic_load(&most_kb) - before_kb, most);
 }
 
-/* Large ones and small ones, whose memory is what each takes whatever is in it; plain and gzip. */
+/* Large and small windows, whose memory is taken whatever they contain; plain and gzip. */
 START_TEST(windows_that_wait_have_a_limit)
 {
     if (!alloc_is_ours)
@@ -145,14 +145,13 @@ START_TEST(windows_that_wait_have_a_limit)
     if (!cases[_i].gzip) {
         unsigned behind, n = traces(&behind);
         ck_assert_uint_gt(behind, 0);
-        ck_assert_uint_eq(n + behind, cases[_i].steps); /* each is in a trace or counted */
+        ck_assert_uint_eq(n + behind, cases[_i].steps); /* each step is in a trace or counted */
     }
     check_limit(before_kb, 56 << 10);
 }
 END_TEST
 
-/* Each epoch, of one step, is a window: where one is left out the next one begins with its
- * epoch. */
+/* Each epoch, of one step, is a window. After a dropped one, the next begins with its own epoch. */
 START_TEST(epochs_begin_anew)
 {
     if (!alloc_is_ours)
@@ -180,7 +179,7 @@ START_TEST(epochs_begin_anew)
     writer_finish();
     unsigned n = traces(&behind), lost = 0;
     ck_assert_uint_ge(n, written + AFTER - 1);
-    /* what was counted when no window was there stands in the line only */
+    /* Steps dropped while there was no window are in the line only. */
     ck_assert_int_eq(sscanf(strstr(capture_stderr(), "at least "), "at least %u lost", &lost), 1);
     ck_assert_uint_ge(lost, behind);
     ck_assert_uint_eq(n + lost, EPOCHS + AFTER);
@@ -188,7 +187,7 @@ START_TEST(epochs_begin_anew)
 }
 END_TEST
 
-/* Parts of a program without steps. */
+/* Regions of a program without steps. */
 START_TEST(regions_are_left_out)
 {
     if (!alloc_is_ours)
@@ -212,8 +211,8 @@ START_TEST(regions_are_left_out)
 }
 END_TEST
 
-/* A kernel that runs for seconds keeps CUPTI's buffer, and so the windows, of which all but the end
- * is written. */
+/* A kernel that runs for seconds keeps CUPTI's buffer. The windows wait for it, and only their
+ * ends are not yet written. */
 START_TEST(windows_that_wait_for_a_kernel_are_no_backlog)
 {
     enum { STEPS = 12, SPANS = 25000 };
@@ -235,10 +234,10 @@ START_TEST(windows_that_wait_for_a_kernel_are_no_backlog)
 }
 END_TEST
 
-/* ---- what came to light with it ---- */
+/* ---- lost records and edges ---- */
 
-/* All that was recorded of a region was lost: there is no file, but a line, and the line at exit
- * counts it. */
+/* All records of a region were lost: there is no file. A message says so, and the exit line
+ * counts them. */
 START_TEST(what_is_lost_without_a_file_is_counted)
 {
     atomic_store(&slow, false);
@@ -265,7 +264,7 @@ START_TEST(what_is_lost_without_a_file_is_counted)
 }
 END_TEST
 
-/* The numbers behind "at least" (or in front of "lost") and behind "(thread N lost". */
+/* The numbers after "at least" (or before "lost") and after "(thread N lost". */
 static void exit_line_lost(uint64_t *total, uint64_t *of_thread)
 {
     const char *keys[] = {" events, ", " lost "};
@@ -282,7 +281,7 @@ static void exit_line_lost(uint64_t *total, uint64_t *of_thread)
     *of_thread = n[1];
 }
 
-/* A thread loses records in steps that are left out, too: the sum holds them. */
+/* A thread also loses records in dropped steps: the sum contains them. */
 START_TEST(losses_of_steps_that_are_left_out_are_counted)
 {
     if (!alloc_is_ours)
@@ -303,11 +302,11 @@ START_TEST(losses_of_steps_that_are_left_out_are_counted)
     uint64_t total, of_thread;
     exit_line_lost(&total, &of_thread);
     ck_assert_uint_gt(of_thread, 0);
-    ck_assert_uint_gt(total, of_thread); /* and the steps themselves */
+    ck_assert_uint_gt(total, of_thread); /* includes the steps themselves */
 }
 END_TEST
 
-/* What a thread lost in a step 0 that is thrown away is in no sum. */
+/* The losses of a step 0 that is thrown away are in no sum. */
 START_TEST(losses_of_a_step_0_that_is_thrown_away_are_not_told)
 {
     enum { BEFORE = 5000, AFTER = 3 };
@@ -328,9 +327,9 @@ START_TEST(losses_of_a_step_0_that_is_thrown_away_are_not_told)
 }
 END_TEST
 
-/* Step 0 holds more driver memory than waits at once, and a ring is filling as it becomes the
- * trace: nothing is drained in the middle of the last edge, which would be taken again, and
- * again. */
+/* Step 0 holds more driver memory than may wait at once, and a ring fills up as step 0 becomes
+ * the trace. The cprof thread must not drain rings inside the last edge, which would repeat the
+ * edge. */
 START_TEST(an_edge_is_taken_once)
 {
     enum { MEMORIES = 24000, AT_ONCE = 4000, SPANS = 1500 };
@@ -381,7 +380,7 @@ static void no_file(const char *path)
     (void)path;
 }
 
-/* Steps that are shorter than a pass, so that one always waits to be told. */
+/* Steps shorter than a pass, so that one always waits for its report. */
 START_TEST(told_steps_take_no_memory)
 {
     enum { STEPS = 30000, WARM = 5000, PAUSE_US = 100, MOST_KB = 1024 };

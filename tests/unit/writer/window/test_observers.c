@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/observers.c with the real cprof thread: what who listens is told, in which
- * order, and what it is spared. */
+/* Tests of writer/window/observers.c with the real cprof thread: what observers are told, in
+ * which order, and what they are not told. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -13,12 +13,12 @@
 #include "tests/support/capture.h"
 #include "tests/support/session.h"
 
-/* What was told, a word each; cprof thread writes, the test reads when it has ended. */
+/* One word for each event. The cprof thread writes, the test reads after that thread's end. */
 static struct {
     char text[1u << 16];
     size_t len;
     unsigned marks, looks;
-    _Atomic unsigned steps;          /* the test reads while they come */
+    _Atomic unsigned steps;          /* the test reads it meanwhile */
     struct train_moment first_start; /* of the last mark */
     struct train_moment last_end;
     unsigned sleep_us; /* in each step_end */
@@ -85,7 +85,7 @@ static void setup(void)
     session_setup();
 }
 
-/* One of the marks that handlers are told of, whose name is its key. */
+/* A mark of the kind that handlers receive. The key is its name. */
 static void mark(const char *name, uint8_t flags)
 {
     struct open_span *span = session_open(name);
@@ -98,12 +98,12 @@ START_TEST(in_the_order_of_time)
 {
     writer_listen(&listener);
     session_start(ACTION_SKIP, false);
-    session_instant("no", REC_MARKER); /* nobody asked for it in this step */
+    session_instant("no", REC_MARKER); /* no observer asked for it in this step */
     mark("skip", REC_SKIPPED);
     session_step(ACTION_WARMUP);
     mark("warm", 0);
-    mark("task", REC_TASK);   /* told, though no file has it */
-    session_span("operator"); /* no mark */
+    mark("task", REC_TASK);   /* reported, although no file has it */
+    session_span("operator"); /* not a mark */
     session_step(ACTION_ACTIVE);
     mark("a", 0);
     session_instant("b", REC_MARKER);
@@ -116,7 +116,7 @@ START_TEST(in_the_order_of_time)
     const char *window = strstr(heard.text, "]3 ");
     ck_assert_ptr_nonnull(window);
     memmove((char *)window, window + 3,
-            strlen(window + 3) + 1); /* closed when its records are there */
+            strlen(window + 3) + 1); /* closed when its records have been taken */
     ck_assert_str_eq(heard.text, "skip0 /0 warm1 task1 /1 [2 a2 b2 /2 c3 /3 late4 /4 end0 ");
     ck_assert_uint_gt(heard.looks, 0);
     ck_assert_int_le(heard.first_start.wall_ns, heard.last_end.wall_ns);
@@ -135,7 +135,7 @@ START_TEST(nobody_listens)
 }
 END_TEST
 
-/* Of a span that began long ago the step is known nearly. */
+/* For a span that began long ago, the step is known approximately. */
 START_TEST(the_past_is_thinned_out)
 {
     enum { STEPS = 12000, BEGIN = 1000 };
@@ -158,7 +158,7 @@ START_TEST(the_past_is_thinned_out)
 }
 END_TEST
 
-/* It is not told of all steps that are not recorded; those that are recorded are not in danger. */
+/* A slow observer misses steps that are not recorded, but never recorded ones. */
 START_TEST(one_that_is_too_slow)
 {
     heard.sleep_us = 100;
@@ -230,8 +230,8 @@ START_TEST(a_second_hold_begins_with_what_was_asked_for)
 }
 END_TEST
 
-/* A program without marks of steps: what came in its last moment, and before it (loop), is told
- * once. */
+/* A program without step marks: the records of its last moment, and those before it (loop), are
+ * reported once. */
 START_TEST(step_0_that_becomes_a_trace)
 {
     writer_listen(&listener);
@@ -248,7 +248,7 @@ START_TEST(step_0_that_becomes_a_trace)
 }
 END_TEST
 
-/* The thread that began it had made no mark before, and its first one comes in the same pass. */
+/* The thread that began it had made no mark before. Its first mark comes in the same pass. */
 START_TEST(a_window_opens_before_its_first_mark)
 {
     writer_listen(&listener);
@@ -269,7 +269,7 @@ START_TEST(too_many_marks_before_a_window)
     writer_want_skipped();
     for (int i = 0; i < 1000; i++)
         mark("asked", REC_SKIPPED);
-    session_sleep(200); /* they are held */
+    session_sleep(200); /* the records are held */
     session_step(ACTION_ACTIVE);
     session_step(ACTION_SKIP);
     session_end();
@@ -282,7 +282,7 @@ START_TEST(too_many_marks_before_a_window)
 }
 END_TEST
 
-/* ---- who comes in the middle of a pass ---- */
+/* ---- marks in the middle of a pass ---- */
 
 static pthread_barrier_t looking;
 static _Atomic bool wait_in_look;
@@ -294,7 +294,7 @@ static void look_while_a_mark_is_made(void)
     if (!atomic_exchange(&wait_in_look, false))
         return;
     pthread_barrier_wait(&looking);
-    pthread_barrier_wait(&looking); /* the mark is made */
+    pthread_barrier_wait(&looking); /* the mark has been made */
     looks_at_mark = heard.looks;
 }
 
@@ -304,8 +304,8 @@ static void mark_after_which_look(const struct mark *m)
     looks_when_told = heard.looks;
 }
 
-/* What a handler makes ready when it is first looked at is there for all that it is told: a mark
- * that was made later waits for the next look. */
+/* look() prepares a handler for the marks that it gets next. So a mark made during a look waits for
+ * the next look. */
 START_TEST(marks_wait_for_the_look_behind_them)
 {
     static struct listener waits;

@@ -27,7 +27,7 @@ static void *read_use(void *arg)
     return NULL;
 }
 
-/* As the cprof thread reads. */
+/* Reads as the cprof thread does. */
 static struct process_use read_elsewhere(void)
 {
     struct process_use use;
@@ -61,7 +61,7 @@ START_TEST(the_main_thread_is_told_apart)
     over = false;
     ck_assert_int_eq(pthread_create(&thread, NULL, spin, NULL), 0);
     struct process_use before = read_elsewhere();
-    usleep(200000); /* nothing runs here meanwhile */
+    usleep(200000); /* the process does nothing meanwhile */
     struct process_use after = read_elsewhere();
     over = true;
     pthread_join(thread, NULL);
@@ -107,7 +107,7 @@ START_TEST(no_account_where_the_readings_tell_little)
     struct writer_options options = {.affinity = &one, .affinity_size = sizeof one};
     struct process_use none = {0}, before = {.at_ns = 1}, after = {.at_ns = 101};
     struct buf b = {0};
-    process_use_account(&before, &after, 203, &options, &b); /* late */
+    process_use_account(&before, &after, 203, &options, &b); /* too late */
     process_use_account(&none, &after, 100, &options, &b);
     process_use_account(&before, &none, 100, &options, &b);
     options.affinity = NULL;

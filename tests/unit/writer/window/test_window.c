@@ -82,7 +82,7 @@ START_TEST(takes_by_start)
     ck_assert(window_takes(window, 100, REC_MARKER));
     ck_assert(!window_takes(window, 199, 0));
     ck_assert(window_takes(window, 200, 0));
-    ck_assert(window_takes(window, UINT64_MAX - 1, 0)); /* it has no end yet */
+    ck_assert(window_takes(window, UINT64_MAX - 1, 0)); /* the window has no end yet */
     window->end = 300;
     ck_assert(window_takes(window, 299, 0));
     ck_assert(!window_takes(window, 300, REC_MARKER));
@@ -114,7 +114,7 @@ END_TEST
 
 START_TEST(a_thread_is_named_once_in_each_window)
 {
-    prctl(PR_SET_NAME, "unit"); /* under valgrind it is another */
+    prctl(PR_SET_NAME, "unit"); /* valgrind uses another name */
     for (unsigned i = 0; i < 3; i++)
         add("span", clock_ticks(), clock_ticks());
     struct trace t = flushed();
@@ -170,7 +170,7 @@ END_TEST
 
 START_TEST(a_range_with_a_steps_name_is_no_step)
 {
-    window->markless = _i; /* there torch's ranges are the only steps */
+    window->markless = _i; /* then torch's ranges are the only steps */
     add("ProfilerStep#7", clock_ticks(), clock_ticks());
     struct trace t = flushed();
     ck_assert_uint_eq(trace_named(&t, 'X', "ProfilerStep#7"), _i);
@@ -232,7 +232,7 @@ START_TEST(open_spans_are_shown_and_settled)
     span_close(log, log);
     t = flushed();
     ck_assert_uint_eq(trace_named(&t, 'X', "outer"), 1);
-    ck_assert_uint_eq(trace_named(&t, 'X', "inner"), 0); /* its record is not yet added */
+    ck_assert_uint_eq(trace_named(&t, 'X', "inner"), 0); /* its record is not added yet */
     trace_free(&t);
 
     window_settle(window, &shared);
@@ -240,7 +240,7 @@ START_TEST(open_spans_are_shown_and_settled)
     ck_assert(!window_has_open_spans(window));
     for (const struct record *r; (r = ring_peek(&log->ring, ring_head(&log->ring)));) {
         struct record_owner owner = thread_log_owner(log);
-        window_add(window, &shared, &owner, r); /* of the outer one nothing more comes */
+        window_add(window, &shared, &owner, r); /* no more records of the outer span will come */
         ring_take(&log->ring, r);
     }
     t = flushed();
@@ -258,7 +258,7 @@ START_TEST(a_span_whose_record_is_out_is_not_open)
     struct thread_log *log = thread_log_self;
     struct open_span *span = span_open(log, &log, CAT_CPU_OP, "outer", 5);
     ck_assert(window_has_open_spans(window));
-    log->last_span = atomic_load(&span->id); /* committed and drained, not yet popped */
+    log->last_span = atomic_load(&span->id); /* committed and drained, but not popped */
     ck_assert(!window_has_open_spans(window));
 }
 END_TEST
@@ -279,7 +279,7 @@ END_TEST
 
 static _Atomic bool over;
 
-/* Spans nest up to ten deep; one at depth d is named by 1 to 90 times the letter 'a' + d. */
+/* Spans nest up to ten deep. One at depth d is named by 1 to 90 times the letter 'a' + d. */
 static void *open_and_close(void *number)
 {
     struct thread_log *log = thread_log_get();
@@ -302,8 +302,8 @@ static void *open_and_close(void *number)
     return NULL;
 }
 
-/* Fails unless every event of the text is such a span, and one thread's come from the outer to the
- * inner. */
+/* Fails unless all events of the text are such spans, and each thread's come from the outer to
+ * the inner. */
 static unsigned check_open(const struct buf *open)
 {
     unsigned n = 0, last_tid = 0;
@@ -347,8 +347,8 @@ START_TEST(threads_do_not_stop_for_it)
 }
 END_TEST
 
-/* Every flush replaces the trailer: many frames stand in the open file only when as much was
- * written besides, the whole file has them. */
+/* Every flush replaces the trailer. The open file has many frames only after as many bytes were
+ * written; the finished file has all. */
 START_TEST(frames_in_the_open_file_are_bounded)
 {
     enum { FEW = 100, MANY = 6000 };
@@ -386,7 +386,7 @@ START_TEST(frames_in_the_open_file_are_bounded)
 }
 END_TEST
 
-/* Where the cprof thread gets no processor for a while, hundreds of windows wait at once. */
+/* If the cprof thread gets no processor for a while, hundreds of windows wait at once. */
 START_TEST(a_window_of_a_few_steps_takes_little)
 {
     enum { STEPS = 5, SPANS = 8, MOST = 96 << 10 };
@@ -398,11 +398,11 @@ START_TEST(a_window_of_a_few_steps_takes_little)
     char path[PATH_MAX];
     struct record *r = record_new(REC_SPAN, CAT_CPU_OP, "aten::addmm", DATA_NONE, NULL, 0);
     struct record_owner owner = thread_log_owner(thread_log_self);
-    add("first", clock_ticks(), clock_ticks()); /* what all windows share is there then */
+    add("first", clock_ticks(), clock_ticks()); /* creates what all windows share */
     struct trace t = flushed();
     trace_free(&t);
 
-    uint64_t before = alloc_bytes(); /* no ck_assert() while bytes are counted: it takes memory */
+    uint64_t before = alloc_bytes(); /* no ck_assert() while bytes are counted: it allocates */
     struct window *few = window_open(2, clock_ticks(), clock_ticks(), 5, &none);
     for (int step = 0; few && step < STEPS; step++) {
         uint64_t start = clock_ticks();
@@ -431,8 +431,8 @@ START_TEST(a_window_of_a_few_steps_takes_little)
 }
 END_TEST
 
-/* What a window could not get memory for it goes without to its end: made in the middle, it would
- * lack what came before. */
+/* A part that a window could not allocate is missing until its end. Created later, it would lack
+ * the earlier records. */
 START_TEST(what_found_no_memory_is_not_made_later)
 {
     if (!alloc_is_ours)
@@ -441,7 +441,7 @@ START_TEST(what_found_no_memory_is_not_made_later)
     session_options.top_bytes = 1 << 20;
     capture_start();
     struct losses none = {{0}};
-    alloc_fail_from(1); /* no ck_assert() until the end of this: it takes memory */
+    alloc_fail_from(1); /* no ck_assert() while allocations fail: it allocates */
     const void *flops = window_flops(window, &shared), *top = window_top(window, &shared);
     const void *another = window_open(2, clock_ticks(), clock_ticks(), 7, &none);
     alloc_fail_from(0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/window_memory.h through whole files: tensor memory of two devices, what
- * the caching allocator holds, a failed allocation that is on disk when writer_flush_now() returns,
- * and driver memory of several windows. */
+/* Tests of writer/window/window_memory.h with whole files: tensor memory of two devices, and the
+ * caching allocator's totals. Also a failed allocation, which is on disk when writer_flush_now()
+ * returns, and driver memory of several windows. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ START_TEST(two_devices)
 }
 END_TEST
 
-/* The bytes of the file that is being written. */
+/* The size of the file that is being written. */
 static bool open_file_holds(const char *text)
 {
     static char all[1 << 20], path[512];
@@ -96,7 +96,7 @@ START_TEST(a_failed_allocation_is_on_disk)
     ck_assert_int_eq((int)trace_number(event, "Total Allocated"), 100);
     ck_assert_int_eq((int)trace_number(event, "Total Reserved"), 4096);
     trace_free(&t);
-    writer_flush_now(1000); /* nobody is there any more: no waiting */
+    writer_flush_now(1000); /* the cprof thread has ended: must not wait */
 }
 END_TEST
 
@@ -113,7 +113,7 @@ static void driver(uint8_t flags, uint64_t address, uint64_t bytes)
     fake_gpu_deliver(&r);
 }
 
-/* What the account says was held at most; -1: it does not know the memory. */
+/* The highest amount in the account; -1: the kind of memory is unknown. */
 static int driver_peak(const struct trace *t)
 {
     const char *found = strstr(t->text, "\"level\": \"driver\"");
@@ -139,8 +139,8 @@ static void start_with_gpu(void)
     session_start(ACTION_SKIP, false);
 }
 
-/* What is released while nothing is recorded is never told of: it must not seem to be held in the
- * next window. */
+/* Releases while nothing is recorded are never reported. The memory must not seem to be held in
+ * the next window. */
 START_TEST(a_window_knows_nothing_of_earlier_ones)
 {
     start_with_gpu();
@@ -156,7 +156,7 @@ START_TEST(a_window_knows_nothing_of_earlier_ones)
 }
 END_TEST
 
-/* The second window follows at once and lets go of what the first one took. */
+/* The second window follows at once and releases the first one's memory. */
 START_TEST(windows_that_follow_each_other)
 {
     start_with_gpu();
@@ -182,8 +182,8 @@ static void go_on(void)
     atomic_store(&went_on, true);
 }
 
-/* The step ends after the cprof thread has looked for edges, and CUPTI's buffer with what came next
- * comes back at once. */
+/* The step ends after the cprof thread has searched for edges. CUPTI's buffer with later records
+ * is returned at once. */
 START_TEST(a_record_of_a_window_that_is_not_known_yet)
 {
     start_with_gpu();
