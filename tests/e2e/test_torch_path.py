@@ -14,6 +14,7 @@ import subprocess
 import pytest
 
 import torch_runs
+from conftest import matrix
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 pytestmark = torch_runs.needs_torch_2("the script uses torch.func")
@@ -152,4 +153,6 @@ def test_windows_open_and_close_while_threads_train(tmp_path):
     odd = differences({"plain": told(plain, "threads"), "with cprof": told(stormy, "threads")})
     assert not odd, "\n".join(odd)
     assert told(plain) == told(stormy)
-    assert len(stormy.traces) > 20 and torch_runs.traces(stormy)[-1].account["record_path"] == PATH
+    assert len(stormy.traces) > 20
+    for path in matrix(stormy.traces, *stormy.traces[::30], stormy.traces[-1]):  # each takes the validator longer than the program
+        assert torch_runs.Trace(path).account["record_path"] == PATH
