@@ -115,15 +115,15 @@ def test_forks_in_a_window(tmp_path):
 
 @pytest.mark.parametrize("what,lines", [("children", 1), ("loaders", 0)])
 def test_forked_workers(tmp_path, what, lines):
-    """120 of them beside a busy thread, while every step switches operators (T3): none hangs, none leaves anything. The same for
+    """40 of them beside a busy thread, while every step switches operators (T3): none hangs, none leaves anything. The same for
     workers made by spawn and forkserver, which load the library themselves. Workers of a DataLoader are not worth a line."""
-    done = run("harmless.py", tmp_path, what, WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0)
+    done = run("harmless.py", tmp_path, what, *matrix([120], 40), WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0)
     assert_good(done)
     assert len(done.complaints) == lines and done.others == "" and all(re.fullmatch(FORKED, line) for line in done.complaints), done.err
     recorded = printed(done)["steps"] // 2
     assert [p.name for p in sorted(support.files(tmp_path), key=support.natural)] == \
         [f"rank0.{2 * i + 2}.pt.trace.json" for i in range(recorded)]
-    for at, path in enumerate(done.traces):  # a million events: the strict validator takes four times as long as the program
+    for at, path in enumerate(done.traces):  # many events: the strict validator takes four times as long as the program
         one = support.load(path) if at in matrix(range(recorded), recorded // 2) else support.loads_plainly(path)
         assert len([e for e in one["traceEvents"] if e["name"] == "aten::linear" and e.get("cat") == "cpu_op"]) == 2
         lost = {cause for cause, n in one["cprof"]["lost"].items() if n}

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 
 warnings.simplefilter("ignore")
 torch.manual_seed(0)
+FORKS = int(sys.argv[2]) if sys.argv[2:] else 0
 
 
 class Net(nn.Module):
@@ -228,13 +229,13 @@ def busy_threads():
 
 
 def children():
-    """120 forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads run operators.
+    """FORKS forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads run operators.
     The children run some, too."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     with busy_threads():
-        for _ in range(120):
+        for _ in range(FORKS):
             net(torch.ones(8)).mean().backward()
             optimizer.step()
             child = os.fork()
@@ -242,7 +243,7 @@ def children():
                 signal.alarm(30)  # a child that hangs ends by a signal
                 os._exit(int(torch.neg(torch.ones(3)).sum().item() != -3))
             assert os.waitpid(child, 0)[1] == 0
-    print(json.dumps({"steps": 120}))
+    print(json.dumps({"steps": FORKS}))
 
 
 def loaders():
@@ -261,7 +262,7 @@ def loaders():
             steps += 1
 
     with busy_threads():
-        for _ in range(30):
+        for _ in range(FORKS // 4):
             epoch("fork", 4)
     epoch("spawn", 1)
     epoch("forkserver", 1)
