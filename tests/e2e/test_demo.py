@@ -20,10 +20,16 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 
 
 @pytest.fixture(scope="module")
-def demo():
+def elsewhere(tmp_path_factory):
+    """Where traces go by a setting of the shell that starts the demo."""
+    return tmp_path_factory.mktemp("demo") / "elsewhere"
+
+
+@pytest.fixture(scope="module")
+def demo(elsewhere):
     """What `make demo` prints, after set-up and build, with the whole of torch."""
-    done = subprocess.run(["bash", "scripts/demo.sh"], cwd=ROOT, env=dict(os.environ, BUILD=os.path.relpath(BUILD, ROOT), WHOLE_TORCH="1"),
-                          capture_output=True, text=True, timeout=300)
+    env = dict(os.environ, BUILD=os.path.relpath(BUILD, ROOT), WHOLE_TORCH="1", CPROF_FOLDER=str(elsewhere))
+    done = subprocess.run(["bash", "scripts/demo.sh"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -50,25 +56,18 @@ def test_what_it_suggests_works(demo, trace):
     assert done.returncode == 0 and " steps took " in done.stdout, done.stderr
 
 
-def run_demo(build, **env):
-    """With the library in this folder, which holds nothing else."""
-    build.mkdir()
-    (build / "libcprof.so").symlink_to(BUILD / "libcprof.so")
-    return subprocess.run(["bash", "scripts/demo.sh"], cwd=ROOT, env=dict(os.environ, BUILD=str(build), **env), capture_output=True, text=True, timeout=300)
-
-
 def test_a_path_that_the_loader_cannot_be_told(tmp_path):
     """A space or a colon ends a name in LD_PRELOAD: nothing is trained without the library."""
     build = tmp_path / "with a space"
-    done = run_demo(build)
+    build.mkdir()
+    (build / "libcprof.so").symlink_to(BUILD / "libcprof.so")
+    done = subprocess.run(["bash", "scripts/demo.sh"], cwd=ROOT, env=dict(os.environ, BUILD=str(build)), capture_output=True, text=True, timeout=300)
     assert done.returncode == 1 and "step 0" not in done.stdout
     assert done.stderr == f"demo: LD_PRELOAD cannot name {build}/libcprof.so: it has a space or a colon; make demo BUILD=/tmp/cprof builds it elsewhere\n"
 
 
-def test_settings_that_are_exported_are_not_the_demo_s(tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    done = run_demo(tmp_path / "build", CPROF_FOLDER=str(elsewhere))
-    assert done.returncode == 0 and not elsewhere.exists(), done.stderr
+def test_settings_that_are_exported_are_not_the_demo_s(demo, elsewhere):
+    assert not elsewhere.exists()
 
 
 def test_training_went_through(demo):
