@@ -230,8 +230,8 @@ def test_layouts_are_those_of_the_headers(tmp_path, which):
 def test_stress():
     """Threads, code, frames and libraries come and go while stacks are taken and windows begin and end, and the interpreter ends while
     daemon threads go on: on each CPython in turn. `make soak` is the same for ten minutes."""
-    seconds = 1.5 * sum(version in PYTHONS for version in KNOWN)
-    done = subprocess.run([sys.executable, ROOT / "tests/soak/stacks.py", str(seconds or 1.5)], capture_output=True, text=True,
+    seconds = 0.75 * sum(version in PYTHONS for version in KNOWN)
+    done = subprocess.run([sys.executable, ROOT / "tests/soak/stacks.py", str(seconds or 0.75)], capture_output=True, text=True,
                           timeout=TIMEOUT_S * 2, env={**os.environ, "BUILD": str(BUILD)})
     assert done.returncode == 0 and done.stdout.count(": good") == max(1, sum(version in PYTHONS for version in KNOWN)), \
         done.stdout + done.stderr
