@@ -5,7 +5,9 @@
         assert page("failed") == [] and page.requests == []
 """
 
+import atexit
 import base64
+import functools
 import json
 import pathlib
 
@@ -25,9 +27,7 @@ window.alert = text => failed.push('alert: ' + text);"""
 class _Browser(perfetto_check.Browser):
     """Keeps the addresses that were asked for."""
 
-    def __init__(self, width):
-        self.requests = []
-        super().__init__(width, 900)
+    requests = ()
 
     def next_message(self, deadline, what):
         message = super().next_message(deadline, what)
@@ -37,13 +37,23 @@ class _Browser(perfetto_check.Browser):
         return message
 
 
+@functools.cache
+def shared():
+    """The browser of all pages of this process."""
+    browser = _Browser(1400, 900)
+    atexit.register(browser.stop)
+    return browser
+
+
 class Page:
-    """A file that a browser shows."""
+    """A file that a browser shows, in a window and with a profile of its own."""
 
     def __init__(self, path, width=1400, dark=False, media=""):
-        self.browser = _Browser(width)
+        self.browser = shared()
+        self.browser.requests, self.browser.session = [], None
         command = self.browser.command
-        target = command("Target.createTarget", url="about:blank")["targetId"]
+        self.context = command("Target.createBrowserContext")["browserContextId"]
+        target = command("Target.createTarget", url="about:blank", browserContextId=self.context, width=width, height=900)["targetId"]
         self.browser.session = command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         command("Page.enable")
         command("Network.enable")
@@ -59,7 +69,8 @@ class Page:
         return self
 
     def __exit__(self, *_):
-        self.browser.stop()
+        self.browser.session = None
+        self.browser.command("Target.disposeBrowserContext", browserContextId=self.context)
 
     def __call__(self, script):
         return self.browser.evaluate(script, 30)
