@@ -8,6 +8,7 @@ import re
 import pytest
 
 import support
+from conftest import matrix
 from torch_runs import SCRIPTS, Trace, run, trace
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
@@ -79,7 +80,7 @@ def test_leak_is_found(leak):
     assert largest == {"operator": "aten::zeros", "module": "Net.b.1", "bytes": 4 * MB, "allocations": 4}
 
 
-@pytest.mark.parametrize("native", [0, 1])
+@pytest.mark.parametrize("native", matrix([0, 1], 1))  # test_readme.py has one without native frames
 def test_leak_is_found_at_its_line(tmp_path, native):
     one = trace(run("memory.py", tmp_path, "leak", WITH_MODULES=1, WITH_STACK=1, NATIVE_STACK=native))
     held = [h for h in account(one)["end_holders"] if h["operator"] == "aten::zeros" and h["bytes"] >= MB]
@@ -120,7 +121,7 @@ def test_without_modules(tmp_path):
 
 def test_several_threads(tmp_path):
     """Rings are emptied one after the other; what they hold is counted in order of time."""
-    one = trace(run("memory.py", tmp_path, "threads", WITH_MODULES=1))
+    one = trace(run("memory.py", tmp_path, "threads"))
     found = account(one)
     totals = [e["args"]["Total Allocated"] for e in one.memory()]
     assert found["peak_bytes"] == max(totals) and len({e["tid"] for e in one.memory()}) > 3
