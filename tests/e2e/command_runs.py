@@ -46,7 +46,7 @@ def run_command(args, env, **more):
     """subprocess.run() of the command. Starting Python takes longer than most commands do: a child of this process runs the
     script where a new process has nothing of its own to show."""
     own = [name for name in {*env, *os.environ} if re.match("PYTHON(?!DONTWRITEBYTECODE)|LC_|LANG|LD_|TZ", name)]
-    if (args and str(args[0]) in ("run", "doctor")) or more.keys() - {"stdin", "input", "text", "cwd"} or \
+    if more.keys() - {"stdin", "input", "text", "cwd"} or \
             any(env.get(name) != os.environ.get(name) for name in own):
         return subprocess.run(command(*args), env=env, capture_output=True, timeout=support.TIMEOUT_S, **more)
     return subprocess.run([str(COMMAND), *map(str, args)], preexec_fn=lambda: _become_command(args, env), capture_output=True,
