@@ -12,6 +12,7 @@ import pytest
 import faults
 import gpu_runs
 import tool
+from conftest import matrix
 from support import (LIBRARY, Running, bound_by_permissions, events, load, no_mounts_reason, own_descriptors_reason, own_mounts, program, python, refuse_close_range, run,
                      step_numbers)
 
@@ -97,8 +98,9 @@ MANY = {
 }
 
 
+@pytest.mark.parametrize("number", matrix([1000], 300))
 @pytest.mark.parametrize("kind", MANY)
-def test_a_thousand_children(tmp_path, kind):
+def test_many_children(tmp_path, kind, number):
     """While another thread records all the time: each child comes back, and the trace has what the parent did and nothing else."""
     code = f"""
 busy = True
@@ -107,9 +109,9 @@ def work():
         push(b"busy"); pop(); time.sleep(0.0005)
 thread = threading.Thread(target=work); thread.start()
 steps(2)
-for i in range(1000):
+for i in range({number}):
     {MANY[kind]}
-    if i % 100 == 0: steps(1)
+    if i % {number // 10} == 0: steps(1)
 busy = False
 thread.join(); steps(1); print("done")
 """
