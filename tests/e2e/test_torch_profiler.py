@@ -13,6 +13,7 @@ import sys
 import pytest
 
 import support
+from conftest import matrix
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 pytestmark = pytest.mark.skipif(not torch.autograd.kineto_available(),
@@ -23,7 +24,7 @@ INPUTS = ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")
 SETTINGS = {"SKIP_FIRST": 2, "WAIT": 1, "WARMUP": 1, "ACTIVE": 3, "REPEAT": 2, "RECORD_SHAPES": 1}
 
 
-@pytest.fixture(scope="module", params=[[], ["--wrap"]], ids=["plain", "in a record_function"])
+@pytest.fixture(scope="module", params=matrix([[], ["--wrap"]], ["--wrap"]), ids=lambda wrap: "in a record_function" if wrap else "plain")
 def pair(request, tmp_path_factory):
     """torch.profiler's traces, cprof's traces, paths of cprof's: two each."""
     theirs, ours = tmp_path_factory.mktemp("torch"), tmp_path_factory.mktemp("cprof")
