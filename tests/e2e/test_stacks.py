@@ -252,7 +252,7 @@ def bindings(folder):
 @needs_torch_2("its errors are the same, but one is enough")
 def test_exceptions_fly_through_torch_by_its_own_unwinder(tmp_path):
     (tmp_path / "ld").mkdir()
-    result = traced("stack_stress.py", tmp_path / "traces", 1, "torch",
+    result = traced("stack_stress.py", tmp_path / "traces", 0.3, "torch",
                     env={"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(tmp_path / "ld" / "log")})
     trace = trace_of(result)
     thrown = events(trace, ph="i", name="thrown")
