@@ -117,7 +117,7 @@ def test_no_depth_makes_a_command_go_wrong(place, monkeypatch, request):
     request.addfinalizer(gc.enable)
     old, new = PLACES[place]
     assert old in WHOLE
-    for depth in matrix((100, 300, 600, 900, *range(940, 1000, 12), 1000, 5000, 300_000), 100, 900, 952, 976, 1000, 300_000):
+    for depth in matrix((100, 300, 600, 900, *range(940, 1000, 12), 1000, 5000, 300_000), 900, 952, 1000, 300_000):
         for opened, closed in ((b"[", b"]"), (b'{\\"a\\": ' if b'"%s"' in new else b'{"a": ', b"}")):
             deep = opened * depth + b"1" + closed * depth
             pathlib.Path("t.json").write_bytes(WHOLE.replace(old, new.replace(b"%s", deep), 1))
