@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+import support
 import torch_runs
 from conftest import matrix
 from test_torch_path import PATH, X86, entries
@@ -49,9 +50,11 @@ def same(folder, what, *args, paths=(PATH,), windows=2, **more):
     assert torch_runs.printed(plain) == torch_runs.printed(ours)
     said = [re.sub(r"\d+", "N", text) for text in (plain.others, ours.others)]  # torch's own lines have times and pids
     assert said[0] == said[1]
-    traces = torch_runs.traces(ours)
-    assert len(traces) >= windows and not any(one.lost for one in traces)
-    assert {one.account["record_path"] for one in traces} <= set(paths)
+    accounts = [support.loads_plainly(path)["cprof"] for path in ours.traces]
+    assert len(accounts) >= windows and not any(one["lost"]["total"] for one in accounts)
+    assert {one["record_path"] for one in accounts} <= set(paths)
+    for path in matrix(ours.traces, *ours.traces[::20], ours.traces[-1]):
+        support.load(path)
     return ours
 
 
