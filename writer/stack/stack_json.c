@@ -312,16 +312,22 @@ void stacks_use(struct stacks_used *used, uint32_t stack)
     }
 }
 
+/* All frames stand in the trailer of each flush. No printf(): a library that registers a conversion
+ * of its own, as libquadmath below numpy does, makes glibc's many times slower. */
 static void put_frame(struct buf *b, uint32_t node, bool first)
 {
     uint32_t frame = stack_table_frame_of(node), caller = stack_table_caller(node);
     struct shown s = text_of_frame(frame);
-    buf_printf(b, "%s\"%u\": {\"category\": \"%s\", \"name\": \"", first ? "" : ",\n", node,
-               stack_table_frame(frame)->pc ? "native" : "python");
+    buf_puts(b, first ? "\"" : ",\n\"");
+    json_uint(b, node);
+    buf_puts(b, stack_table_frame(frame)->pc ? "\": {\"category\": \"native\", \"name\": \""
+                                             : "\": {\"category\": \"python\", \"name\": \"");
     buf_put(b, s.text, s.len);
     buf_puts(b, "\"");
-    if (caller)
-        buf_printf(b, ", \"parent\": %u", caller);
+    if (caller) {
+        buf_puts(b, ", \"parent\": ");
+        json_uint(b, caller);
+    }
     buf_puts(b, "}");
 }
 
