@@ -26,6 +26,8 @@
 #define GPU_PIDS       4096u    /* viewers take smaller pids for GPU ordinals */
 #define NAMES_TRIED    100000
 #define FRAMES_FREE    (64u << 10) /* bytes of stackFrames that each flush may write */
+#define FRAMES_PART    4           /* bytes of events for each byte of frames that are larger */
+#define NAME_NS        100000000u  /* the process's name is read again after this time */
 #define SCRATCH_KEPT   (64u << 10) /* larger heads and trailers are freed */
 #define PID_SHIFT      1000000u
 #define HELD_TOP_BYTES (2u << 20) /* memory for the table of a held window */
@@ -539,14 +541,17 @@ static void put_account(struct window *w, const struct window_shared *shared)
     buf_puts(b, "]}");
 }
 
-/* Read for each trailer, because programs rename themselves. Between flushes it does not change. */
+/* Read again for trailers, because programs rename themselves, but not for each one where flushes
+ * follow each other fast: each of its system calls waits for the other thread. */
 static char process_name[32];
+static uint64_t name_read_ns;
 
 static void read_process_name(void)
 {
     size_t n = read_file("/proc/self/comm", process_name, sizeof process_name);
     if (n > 0 && process_name[n - 1] == '\n')
         process_name[n - 1] = '\0';
+    name_read_ns = clock_monotonic_ns();
 }
 
 const char *window_process_name(void)
@@ -568,15 +573,16 @@ static void put_new_names(struct window *w, const struct window_shared *shared, 
     }
 }
 
-/* The frames of the stacks. Each flush replaces the trailer. So the open file has them only while
- * they are small, or as much else was written; the complete file always has them. */
+/* The frames of the stacks. Each flush replaces the trailer. So the open file has large frames only
+ * once as much else was written, and after that whenever FRAMES_PART times as much was. The
+ * complete file always has them. */
 static void put_frames(struct window *w, bool complete)
 {
-    w->frames_credit += w->body.len;
+    w->frames_credit += (int64_t)w->body.len;
     if (!complete && w->stacks.bytes > FRAMES_FREE) {
-        if (w->stacks.bytes > w->frames_credit)
+        if ((int64_t)w->stacks.bytes > w->frames_credit)
             return;
-        w->frames_credit -= w->stacks.bytes;
+        w->frames_credit -= FRAMES_PART * (int64_t)w->stacks.bytes;
     }
     stacks_frames(&trailer, &w->stacks);
 }
@@ -592,7 +598,8 @@ static void make_trailer(struct window *w, const struct window_shared *shared, c
     int64_t end = w->end == UINT64_MAX ? -1 : clock_wall_ns(w->end) - w->base_ns;
     flop_stats_counters(w->flops, end, shared->options, shared->pid, b);
     put_new_names(w, shared, b);
-    read_process_name();
+    if (name != w->part_path || clock_monotonic_ns() - name_read_ns > NAME_NS)
+        read_process_name();
     const char *comm = process_name;
     json_meta_text(b, "process_name", shared->pid, shared->pid, "name", comm, strlen(comm));
     json_meta_text(b, "process_labels", shared->pid, shared->pid, "labels", "CPU", 3);
