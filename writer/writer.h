@@ -113,13 +113,28 @@ void writer_set_gate(uint32_t bits);
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
                             const char *text, uint32_t name);
 
+/* Counts a span without its data. NULL. */
+uint8_t *span_data_refused(struct thread_log *log);
+
 /* Room for up to `most` data bytes of the span just opened; NULL when there is no room (counted as
  * text_cut). Finish with span_data_done(). */
-uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, uint32_t most);
+static inline uint8_t *span_data_room(struct thread_log *log, const struct open_span *span,
+                                      uint32_t most)
+{
+    (void)span;
+    if (__builtin_expect(most > SPAN_DATA - log->data_used, 0))
+        return span_data_refused(log);
+    return log->data + log->data_used;
+}
 
 /* Takes the first `used` bytes of the room as the span's data. */
-void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind,
-                    uint32_t used);
+static inline void span_data_done(struct thread_log *log, struct open_span *span,
+                                  enum record_data kind, uint32_t used)
+{
+    span->data_kind = (uint8_t)kind;
+    span->data_len = (uint16_t)used;
+    log->data_used += used;
+}
 
 /* Closes the span opened with `key` and puts it into the ring; spans above it that were never
  * closed are dropped and counted, but those flagged REC_ENDS_LATE, which end here. A span flagged

@@ -87,14 +87,15 @@ HOT void fetch_to_write(const struct record *line)
     __builtin_prefetch(line, 1);
 }
 
-/* Fetches as many lines as the record has filled, of those that records will fill a few records
- * from now: the cprof thread had them last. The first two without a look: most have as many. */
-HOT void prefetch(const struct ring *ring)
+/* Fetches as many lines as the record at `at` has filled, `slots`, of those that records will fill
+ * a few records from now: the cprof thread had them last. The first two without a look: most have
+ * as many. */
+HOT void prefetch(const struct ring *ring, uint64_t at, uint64_t slots)
 {
-    const struct record *ahead = &ring->base[(ring->reserved + AHEAD) & (ring->slots - 1)];
+    const struct record *ahead = &ring->base[(at + AHEAD) & (ring->slots - 1)];
     fetch_to_write(ahead);
     fetch_to_write(ahead + 1);
-    if (ring->filling > 2) {
+    if (slots > 2) {
         fetch_to_write(ahead + 2);
         fetch_to_write(ahead + 3);
     }
@@ -102,7 +103,7 @@ HOT void prefetch(const struct ring *ring)
 
 HOT void commit(struct thread_log *log)
 {
-    prefetch(&log->ring);
+    prefetch(&log->ring, log->ring.reserved, log->ring.filling);
     ring_commit(&log->ring);
     count_loss(&log->records);
 }
@@ -138,68 +139,13 @@ uint64_t span_module(const struct thread_log *log)
     return depth ? module_at(log, depth - 1) : 0;
 }
 
-/* The last `len` (1 to 7) bytes of a name as a word, without reading past them. */
-static inline uint64_t last_word(const char *text, uint32_t len)
+/* What a span has in `kinds` because of the one around it, which has `around`: being inside what is
+ * counted, and EXTRAS_INHERITED. */
+static inline uint32_t inherited(uint32_t around)
 {
-    uint32_t low = 0, high = 0;
-    if (len >= 4) {
-        memcpy(&low, text, 4);
-        memcpy(&high, text + len - 4, 4);
-        return low | (uint64_t)high << (8 * (len - 4));
-    }
-    low = (uint8_t)text[0] | (uint32_t)(uint8_t)text[len / 2] << (8 * (len / 2));
-    return low | (uint32_t)(uint8_t)text[len - 1] << (8 * (len - 1));
-}
-
-/* Puts a text at this word of the stack of texts, word by word and atomically, because the cprof
- * thread may be reading. */
-static inline void push_text(struct thread_log *log, uint32_t at, const char *text, uint32_t len)
-{
-    _Atomic uint64_t *to = &log->text[at];
-    for (; len >= sizeof *to; len -= (uint32_t)sizeof *to, text += sizeof *to) {
-        uint64_t word;
-        memcpy(&word, text, sizeof word);
-        atomic_store_explicit(to++, word, memory_order_relaxed);
-    }
-    if (len)
-        atomic_store_explicit(to, last_word(text, len), memory_order_relaxed);
-}
-
-/* Copies the span's text to where its record wants it, in words as it was written: wider loads
- * would wait for those stores. Fills up to a whole word; the slot has room. */
-static inline void copy_words(char *to, uint32_t len, const struct thread_log *log,
-                              const struct open_span *span)
-{
-    const _Atomic uint64_t *from =
-        &log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
-    for (uint32_t done = 0; done < len; done += 8) {
-        uint64_t word = atomic_load_explicit(from++, memory_order_relaxed);
-        memcpy(to + done, &word, sizeof word);
-    }
-}
-
-/* The same where something stands behind the name already. */
-static void copy_text(char *to, uint32_t len, const struct thread_log *log,
-                      const struct open_span *span)
-{
-    const _Atomic uint64_t *from =
-        &log->text[atomic_load_explicit(&span->text_at, memory_order_relaxed)];
-    for (uint32_t done = 0; done < len; done += 8) {
-        uint64_t word = atomic_load_explicit(from++, memory_order_relaxed);
-        memcpy(to + done, &word, len - done < 8 ? len - done : 8);
-    }
-}
-
-/* Flags that a span has because of the one around it, and of its extras, which are set. */
-static inline uint8_t inherited(const struct open_span *around, uint8_t *extras)
-{
-    uint8_t flags =
-        atomic_load_explicit(&around->flags, memory_order_relaxed) & (uint8_t)REC_IN_COUNTED;
-    *extras = atomic_load_explicit(&around->extras, memory_order_relaxed);
-    if (*extras & 1u << EXTRA_FLOPS)
-        flags |= REC_IN_COUNTED;
-    *extras &= EXTRAS_INHERITED;
-    return flags;
+    uint32_t counted = around >> (KINDS_EXTRAS + EXTRA_FLOPS) & 1;
+    uint32_t kept = (uint32_t)REC_IN_COUNTED << KINDS_FLAGS | EXTRAS_INHERITED << KINDS_EXTRAS;
+    return (around & kept) | counted * ((uint32_t)REC_IN_COUNTED << KINDS_FLAGS);
 }
 
 static inline bool any_ended_elsewhere(const struct thread_log *log)
@@ -214,19 +160,19 @@ static inline uint32_t text_room(const struct thread_log *log)
     return SPAN_TEXT - log->text_used * 8;
 }
 
-/* There is a place, and room for the name. */
+/* There is a place, and room for the text of the name, `text_len` bytes. */
 HOT struct open_span *push_span(struct thread_log *log, const void *key, enum category category,
-                                const char *text, uint32_t name, uint64_t (*now)(void))
+                                const char *text, uint32_t text_len, uint32_t name,
+                                uint64_t (*now)(void))
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    uint32_t text_at = log->text_used, text_len = name_bytes(name);
+    uint32_t text_at = log->text_used;
     struct open_span *span = &log->spans[depth];
-    uint64_t id = ++log->next_id, parent = 0, module = 0;
-    uint8_t flags = 0, extras = 0;
+    uint64_t id = ++log->next_id, parent = 0;
+    uint32_t around = 0;
     if (depth) {
         parent = atomic_load_explicit(&span[-1].id, memory_order_relaxed);
-        flags = inherited(span - 1, &extras);
-        module = module_at(log, depth - 1);
+        around = atomic_load_explicit(&span[-1].kinds, memory_order_relaxed);
     }
     /* The cprof thread may be reading this entry: id first goes to 0, and comes last. */
     atomic_store_explicit(&span->id, 0, memory_order_relaxed);
@@ -238,12 +184,10 @@ HOT struct open_span *push_span(struct thread_log *log, const void *key, enum ca
     atomic_store_explicit(&span->name, name, memory_order_relaxed);
     span->data_at = (uint16_t)log->data_used;
     span->data_len = 0;
-    atomic_store_explicit(&span->category, (uint8_t)category, memory_order_relaxed);
-    span->data_kind = DATA_NONE;
-    atomic_store_explicit(&span->flags, flags, memory_order_relaxed);
-    atomic_store_explicit(&span->extras, extras, memory_order_relaxed);
-    if (__builtin_expect(module != 0, 0))
-        span_set_extra(log, span, EXTRA_MODULE, module);
+    atomic_store_explicit(&span->kinds, inherited(around) | (uint32_t)category,
+                          memory_order_relaxed);
+    if (__builtin_expect(around >> (KINDS_EXTRAS + EXTRA_MODULE) & 1, 0))
+        span_set_extra(log, span, EXTRA_MODULE, module_at(log, depth - 1));
     push_text(log, text_at, text, text_len);
     log->text_used = text_at + (text_len + 7) / 8;
     atomic_store_explicit(&span->start, now(), memory_order_relaxed);
@@ -252,11 +196,11 @@ HOT struct open_span *push_span(struct thread_log *log, const void *key, enum ca
     return span;
 }
 
-/* The same where something else comes first. */
-static __attribute__((noinline)) struct open_span *open_rarely(struct thread_log *log,
-                                                               const void *key,
-                                                               enum category category,
-                                                               const char *text, uint32_t name)
+/* The same where the name has a text, or something else comes first. */
+static __attribute__((noinline)) struct open_span *open_with_text(struct thread_log *log,
+                                                                  const void *key,
+                                                                  enum category category,
+                                                                  const char *text, uint32_t name)
 {
     if (any_ended_elsewhere(log))
         spans_take_ended(log);
@@ -268,38 +212,25 @@ static __attribute__((noinline)) struct open_span *open_rarely(struct thread_log
         lost(log, LOSS_TEXT);
         name = text_room(log);
     }
-    return push_span(log, key, category, text, name, clock_ticks);
+    return push_span(log, key, category, text, name_bytes(name), name, clock_ticks);
 }
 
-/* All calls are in open_rarely(), and that one is a jump: registers need not be saved. */
+/* All calls are in open_with_text(), and that one is a jump: registers need not be saved. */
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
                             const char *text, uint32_t name)
 {
-    if (__builtin_expect(any_ended_elsewhere(log) || !clock_is_counter() ||
-                             atomic_load_explicit(&log->depth, memory_order_relaxed) ==
-                                 SPAN_DEPTH ||
-                             name_bytes(name) > text_room(log),
+    if (__builtin_expect(!(name & NAME_NUMBERED) || any_ended_elsewhere(log) ||
+                             !clock_is_counter() ||
+                             atomic_load_explicit(&log->depth, memory_order_relaxed) == SPAN_DEPTH,
                          0))
-        return open_rarely(log, key, category, text, name);
-    return push_span(log, key, category, text, name, clock_counter);
+        return open_with_text(log, key, category, text, name);
+    return push_span(log, key, category, NULL, 0, name, clock_counter);
 }
 
-uint8_t *span_data_room(struct thread_log *log, const struct open_span *span, uint32_t most)
+uint8_t *span_data_refused(struct thread_log *log)
 {
-    (void)span;
-    if (most > SPAN_DATA - log->data_used) {
-        lost(log, LOSS_TEXT);
-        return NULL;
-    }
-    return log->data + log->data_used;
-}
-
-void span_data_done(struct thread_log *log, struct open_span *span, enum record_data kind,
-                    uint32_t used)
-{
-    span->data_kind = (uint8_t)kind;
-    span->data_len = (uint16_t)used;
-    log->data_used += used;
+    lost(log, LOSS_TEXT);
+    return NULL;
 }
 
 /* Puts the values of a span's extras behind each other. */
@@ -542,18 +473,19 @@ static __attribute__((noinline)) uint64_t close_below(struct thread_log *log, co
     return end;
 }
 
-uint64_t span_close(struct thread_log *log, const void *key)
+/* Closes any span. end: now, 0 = not asked yet. */
+static __attribute__((noinline)) uint64_t close_any(struct thread_log *log, const void *key,
+                                                    uint64_t end)
 {
-    uint64_t end = clock_ticks();
+    if (end == 0)
+        end = clock_ticks();
     uint32_t at = find_open(log, key);
     if (at == 0)
         return 0; /* begun while nothing was recorded, or lost at its start: counted then */
     if (__builtin_expect(at != atomic_load_explicit(&log->depth, memory_order_relaxed), 0))
         return close_below(log, key, at, end);
-    struct open_span *span = &log->spans[at - 1];
-    struct record *r = fill_span(log, span, end);
-    if (r)
-        commit(log);
+    const struct open_span *span = &log->spans[at - 1];
+    put_span(log, span, end);
     log->text_used = atomic_load_explicit(&span->text_at, memory_order_relaxed);
     log->data_used = span->data_at;
     log->last_end = end;
@@ -561,10 +493,68 @@ uint64_t span_close(struct thread_log *log, const void *key)
     return end;
 }
 
-static bool is_cuda_call(const struct open_span *span)
+/* Fills the record of a span without a text. Whole slots of data: they are there on both sides. */
+HOT void fill_plain(struct record *r, const struct thread_log *log, const struct open_span *span,
+                    uint32_t kinds, uint64_t slots, uint64_t end)
 {
-    uint8_t category = atomic_load_explicit(&span->category, memory_order_relaxed);
-    return category == CAT_CUDA_RUNTIME || category == CAT_CUDA_DRIVER;
+    uint64_t data_len = span->data_len;
+    const uint8_t *from = log->data + span->data_at;
+    r->kinds = kinds << 8 | REC_SPAN;
+    r->slots_and_extras = (uint32_t)slots | (kinds >> KINDS_EXTRAS << 24);
+    r->start = atomic_load_explicit(&span->start, memory_order_relaxed);
+    r->end = end;
+    r->id = atomic_load_explicit(&span->id, memory_order_relaxed);
+    r->parent = atomic_load_explicit(&span->parent, memory_order_relaxed);
+    r->op.sequence = atomic_load_explicit(&span->sequence, memory_order_relaxed);
+    r->op.forward_thread = atomic_load_explicit(&span->forward_thread, memory_order_relaxed);
+    r->name = atomic_load_explicit(&span->name, memory_order_relaxed);
+    r->data_len = (uint32_t)data_len;
+    for (struct record *to = r + 1; data_len > 0; to++, from += RECORD_SLOT) {
+        memcpy(to, from, RECORD_SLOT);
+        data_len -= data_len < RECORD_SLOT ? data_len : RECORD_SLOT;
+    }
+}
+
+/* Whether it is the one with this key and has no text, as most. Its slots are then few for any
+ * ring: the smallest has 1024. */
+#define PLAIN_DATA 8192u
+HOT bool is_plain(const struct open_span *span, const void *key, uint32_t kinds)
+{
+    return span_key(span) == key &&
+           atomic_load_explicit(&span->name, memory_order_relaxed) & NAME_NUMBERED &&
+           !(kinds & (uint32_t)REC_CROSSES << KINDS_FLAGS) && span->data_len <= PLAIN_DATA;
+}
+
+/* All calls are in close_any(), and that one is a jump, as in span_open(). */
+uint64_t span_close(struct thread_log *log, const void *key)
+{
+    if (!clock_is_counter())
+        return close_any(log, key, 0);
+    uint64_t end = clock_counter();
+    uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed) - 1;
+    if (__builtin_expect(at >= SPAN_DEPTH, 0))
+        return close_any(log, key, end);
+    const struct open_span *span = &log->spans[at];
+    uint32_t kinds = atomic_load_explicit(&span->kinds, memory_order_relaxed);
+    uint32_t extras = kinds >> KINDS_EXTRAS & EXTRAS_VALUES, bytes = span->data_len;
+    if (extras)
+        bytes += 8 * extras_count(extras);
+    uint64_t slots = 1 + (bytes + RECORD_SLOT - 1) / RECORD_SLOT;
+    struct ring *ring = &log->ring;
+    if (__builtin_expect(!is_plain(span, key, kinds) || !ring_has(ring, slots), 0))
+        return close_any(log, key, end);
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    struct record *r = &ring->base[head & (ring->slots - 1)];
+    fill_plain(r, log, span, kinds, slots, end);
+    if (extras)
+        copy_extras((char *)(r + 1) + span->data_len, extras, log->extras[at]);
+    prefetch(ring, head, slots);
+    atomic_store_explicit(&ring->head, head + slots, memory_order_release);
+    count_loss(&log->records);
+    log->data_used = span->data_at;
+    log->last_end = end;
+    atomic_store_explicit(&log->depth, at, memory_order_release);
+    return end;
 }
 
 /* Instants, counters and memory share their header. */
@@ -698,7 +688,7 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
         return;
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     const struct open_span *top = depth ? &log->spans[depth - 1] : NULL;
-    while (top && top > log->spans && is_cuda_call(top))
+    while (top && top > log->spans && span_is_cuda_call(top))
         top--; /* the operator, not the call that is being captured */
     uint32_t name = top ? atomic_load_explicit(&top->name, memory_order_relaxed) : 0;
     /* a copy has what the one that it is made from has */
@@ -717,7 +707,7 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     r->node.id = node;
     r->node.original = original;
     if (name_bytes(name))
-        copy_text((char *)(r + 1), name, log, top);
+        span_copy_text((char *)(r + 1), name, log, top);
     if (data_len)
         memcpy((char *)(r + 1) + name_bytes(name), &about, data_len);
     commit(log);
@@ -737,7 +727,7 @@ static const struct open_span *operator_of(const struct thread_log *log)
             break;
         if (atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_CPU_OP)
             found = span;
-        else if (!is_cuda_call(span))
+        else if (!span_is_cuda_call(span))
             break;
     }
     return found;
@@ -745,31 +735,36 @@ static const struct open_span *operator_of(const struct thread_log *log)
 
 /* REC_MEMORY or REC_OUT_OF_MEMORY, in the name of an open span, with the module that the thread is
  * in. */
-static void put_memory(struct thread_log *log, enum record_kind kind, const struct open_span *named,
-                       uint64_t address, int64_t bytes, const struct record_memory *state,
-                       const struct extras *extras)
+HOT void put_memory(struct thread_log *log, enum record_kind kind, const struct open_span *named,
+                    uint64_t address, int64_t bytes, const struct record_memory *state,
+                    const struct extras *extras)
 {
-    struct extras all = {0};
-    uint64_t module = span_module(log);
-    if (module) {
-        if (extras)
-            all = *extras;
-        all.mask |= 1u << EXTRA_MODULE;
-        all.value[EXTRA_MODULE] = module;
-        extras = &all;
-    }
+    uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
+    uint64_t module = depth ? module_at(log, depth - 1) : 0;
     uint32_t name = named ? atomic_load_explicit(&named->name, memory_order_relaxed) : 0;
-    struct record *r =
-        put_point(log, kind, NULL, name, DATA_MEMORY, state, (uint32_t)sizeof *state, extras);
+    unsigned mask = (extras ? extras->mask : 0) | (module ? 1u << EXTRA_MODULE : 0);
+    struct record *r = reserve(log, NULL, name, (uint32_t)sizeof *state, (uint8_t)mask);
     if (!r)
         return;
-    r->category = CAT_MEMORY;
-    if (state->device_type == MEMORY_OF_DRIVER && named)
-        r->parent = atomic_load_explicit(&named->parent, memory_order_relaxed);
+    r->kinds = (uint32_t)kind | CAT_MEMORY << 8 | DATA_MEMORY << 16;
+    r->start = r->end = clock_ticks();
+    r->id = 0;
+    r->parent = state->device_type == MEMORY_OF_DRIVER && named
+                    ? atomic_load_explicit(&named->parent, memory_order_relaxed)
+                    : span_top(log);
     r->memory.address = address;
     r->memory.bytes = bytes;
-    if (name_bytes(name))
-        copy_text((char *)(r + 1), name, log, named);
+    char *to = (char *)(r + 1);
+    if (__builtin_expect(name_bytes(name), 0))
+        span_copy_text(to, name, log, named);
+    to += name_bytes(name);
+    memcpy(to, state, sizeof *state);
+    to += sizeof *state;
+    for (; mask; mask &= mask - 1, to += 8) {
+        unsigned which = (unsigned)__builtin_ctz(mask);
+        uint64_t value = which == EXTRA_MODULE && module ? module : extras->value[which];
+        memcpy(to, &value, sizeof value);
+    }
     commit(log);
 }
 

@@ -126,10 +126,15 @@ static inline uint64_t record_where(uint32_t dtype, uint32_t device_type, uint32
 #define RECORD_SLOT 64u /* bytes; a record is a whole number of slots */
 
 struct record {
-    uint8_t kind;      /* enum record_kind */
-    uint8_t category;  /* enum category */
-    uint8_t data_kind; /* enum record_data */
-    uint8_t flags;     /* enum record_flags */
+    union {
+        struct {
+            uint8_t kind;      /* enum record_kind */
+            uint8_t category;  /* enum category */
+            uint8_t data_kind; /* enum record_data */
+            uint8_t flags;     /* enum record_flags */
+        };
+        uint32_t kinds; /* all four, the first in the lowest byte */
+    };
     union {
         struct {
             /* length in slots, this header included; a ring is no longer either */

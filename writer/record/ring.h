@@ -71,6 +71,14 @@ static inline struct record *ring_reserve(struct ring *r, uint64_t slots)
     return &r->base[at];
 }
 
+/* Whether there is room for a record of `slots` without a look at the consumer, and before the
+ * ring's end: in most cases. Producer. */
+static inline bool ring_has(const struct ring *r, uint64_t slots)
+{
+    uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+    return (head & (r->slots - 1)) + slots <= r->slots && head + slots - r->tail_seen <= r->slots;
+}
+
 /* Makes the record from the last ring_reserve() visible to the consumer. Reads nothing of it: its
  * lines may not have come into the cache yet. Producer. */
 static inline void ring_commit(struct ring *r)

@@ -33,13 +33,20 @@ struct open_span {
     _Atomic uint32_t text_at;        /* first word of its text, if it has one, in thread_log.text */
     _Atomic uint32_t name;           /* as in struct record */
     uint16_t data_at, data_len;      /* owner only: bytes in thread_log.data */
-    _Atomic uint8_t category;        /* enum category */
-    uint8_t data_kind;               /* owner only: enum record_data */
-    _Atomic uint8_t flags;           /* enum record_flags, for the record that it becomes */
-    _Atomic uint8_t extras;          /* as in struct record; the values are in thread_log.extras */
-    _Atomic uint64_t parent;         /* as in struct record */
+    union {
+        struct {
+            _Atomic uint8_t category; /* enum category */
+            uint8_t data_kind;        /* owner only: enum record_data */
+            _Atomic uint8_t flags;    /* enum record_flags, for the record that it becomes */
+            _Atomic uint8_t extras;   /* as in struct record; the values are in thread_log.extras */
+        };
+        _Atomic uint32_t kinds; /* all four, the first in the lowest byte; the owner only */
+    };
+    _Atomic uint64_t parent; /* as in struct record */
 };
 _Static_assert(sizeof(struct open_span) == 64, "an open span is one cache line");
+#define KINDS_FLAGS  16 /* where they begin in `kinds` */
+#define KINDS_EXTRAS 24
 
 /* The end of a span of this thread, told by the thread on which it came (cross_thread.c). */
 struct ended_span {
@@ -109,8 +116,8 @@ struct thread_log {
     _Atomic uint64_t lost_since; /* ticks of the owner's first loss, 0 = none; relaxed */
     struct thread_log *next;     /* all logs, newest first; constant once published */
     _Alignas(64) struct open_span spans[SPAN_DEPTH];
-    _Atomic uint64_t text[SPAN_TEXT / 8]; /* of names; owner writes, cprof thread reads; relaxed */
-    uint8_t data[SPAN_DATA];              /* owner only */
+    _Atomic uint64_t text[SPAN_TEXT / 8];  /* of names; owner writes, cprof thread reads; relaxed */
+    uint8_t data[SPAN_DATA + RECORD_SLOT]; /* owner only; the last slot is read, never written */
     /* of the open spans, by enum record_extra; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t extras[SPAN_DEPTH][EXTRA_COUNT];
     /* ended_told % SPAN_DEPTH: each open span ends once, so that there is room for all */

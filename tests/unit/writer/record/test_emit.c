@@ -189,6 +189,114 @@ START_TEST(data_follows_the_text)
 }
 END_TEST
 
+/* ---- names with a number: the short way ---- */
+
+static struct open_span *begin_numbered(uintptr_t k)
+{
+    return span_open(log_, key(k), CAT_CPU_OP, NULL, numbered_name("numbered", 8));
+}
+
+/* Opens and closes a span with so many bytes of data and these extras; its record. */
+static const struct record *one(struct open_span *span, uint32_t len, unsigned mask, uint32_t seed)
+{
+    uint8_t *room = span_data_room(log_, span, len);
+    ck_assert_ptr_nonnull(room);
+    for (uint32_t i = 0; i < len; i++)
+        room[i] = (uint8_t)(seed + i * 7);
+    span_data_done(log_, span, DATA_SHAPES, len);
+    for (unsigned which = 0; which < EXTRA_COUNT; which++)
+        if (mask & 1u << which)
+            span_set_extra(log_, span, (enum record_extra)which, seed * 16 + which);
+    span_set_node(span, seed, 9);
+    span_add_flags(span, REC_MARKER);
+    ck_assert_uint_ne(span_close(log_, span_key(span)), 0);
+    return next();
+}
+
+START_TEST(numbered_spans_keep_data_and_extras)
+{
+    uint32_t seed = 1; /* 1024 slots: the ring ends at many places of a record */
+    for (uint32_t len = 0; len <= 300; len++) {
+        for (unsigned mask = 0; mask <= EXTRAS_VALUES; mask += len % 3 + 1, seed++) {
+            const struct record *r = one(begin_numbered(1), len, mask, seed);
+            assert_named(r, "numbered");
+            ck_assert_uint_eq(r->kind, REC_SPAN);
+            ck_assert_uint_eq(r->category, CAT_CPU_OP);
+            ck_assert_uint_eq(r->data_kind, DATA_SHAPES);
+            ck_assert_uint_eq(r->flags, REC_MARKER);
+            ck_assert_uint_eq(r->extras, mask);
+            ck_assert_uint_eq(r->slots, record_slots(r->name, len, (uint8_t)mask));
+            ck_assert_int_eq(r->op.sequence, seed);
+            ck_assert_uint_eq(r->op.forward_thread, 9);
+            ck_assert_uint_eq(r->data_len, len);
+            for (uint32_t i = 0; i < len; i++)
+                if (record_data(r)[i] != (uint8_t)(seed + i * 7))
+                    ck_abort_msg("byte %u of %u is wrong", i, len);
+            for (unsigned which = 0; which < EXTRA_COUNT; which++)
+                ck_assert_uint_eq(record_extra(r, (enum record_extra)which, 0),
+                                  mask & 1u << which ? seed * 16 + which : 0);
+        }
+    }
+    check_only_loss(LOSS_COUNT, 0);
+}
+END_TEST
+
+START_TEST(numbered_spans_inherit)
+{
+    struct open_span *outer = begin_numbered(1);
+    span_set_extra(log_, outer, EXTRA_MODULE, 5);
+    span_set_extra(log_, outer, EXTRA_STACK, 6);
+    span_add_context(outer, EXTRAS_GRAD_OFF);
+    span_set_flops(log_, outer, 100, 10, 6);
+    span_add_flags(outer, REC_MARKER);
+    struct open_span *inner = begin_numbered(2);
+    ck_assert_uint_eq(inner->flags, REC_IN_COUNTED);
+    ck_assert_uint_eq(inner->extras, EXTRAS_GRAD_OFF | 1u << EXTRA_MODULE);
+    begin_numbered(3);
+    span_close(log_, key(3));
+    const struct record *r = next();
+    ck_assert_uint_eq(r->flags, REC_IN_COUNTED); /* also inside one that has no count itself */
+    ck_assert_uint_eq(r->extras, EXTRAS_GRAD_OFF | 1u << EXTRA_MODULE);
+    ck_assert_uint_eq(record_extra(r, EXTRA_MODULE, 0), 5);
+    ck_assert_uint_eq(r->parent, atomic_load(&inner->id));
+}
+END_TEST
+
+START_TEST(numbered_spans_without_room)
+{
+    struct open_span *around = begin_numbered(1);
+    ck_assert_ptr_nonnull(span_data_room(log_, around, SPAN_DATA));
+    span_data_done(log_, around, DATA_ARGS, SPAN_DATA - 70);
+    const struct record *r = one(begin_numbered(2), 70, 0, 1); /* up to the last byte */
+    ck_assert_uint_eq(r->data_len, 70);
+    span_close(log_, key(1)); /* more than a quarter of the ring */
+    check_only_loss(LOSS_TOO_BIG, 1);
+    ck_assert_ptr_null(next());
+
+    uint64_t n = 0;
+    for (; lost(LOSS_RING_FULL) == 0; n++) {
+        begin_numbered(3);
+        ck_assert_uint_ne(span_close(log_, key(3)), 0);
+        ck_assert_uint_eq(span_top(log_), 0);
+    }
+    ck_assert_uint_eq(n, RING_BYTES / RECORD_SLOT + 1);
+    uint64_t seen = 0;
+    while (next())
+        seen++;
+    ck_assert_uint_eq(seen, n - 1);
+    begin_numbered(4);
+    span_close(log_, key(4));
+    assert_named(next(), "numbered");
+
+    for (uint32_t i = 0; i < SPAN_DEPTH; i++)
+        ck_assert_ptr_nonnull(begin_numbered(10 + i));
+    ck_assert_ptr_null(begin_numbered(5));
+    ck_assert_uint_eq(lost(LOSS_DEPTH), 1);
+    span_close(log_, key(10 + SPAN_DEPTH - 1));
+    assert_named(next(), "numbered");
+}
+END_TEST
+
 START_TEST(an_end_without_a_beginning_is_ignored)
 {
     ck_assert_uint_eq(span_close(log_, key(1)), 0);
@@ -619,6 +727,9 @@ Suite *suite_emit(void)
     tcase_add_test(all, ids_are_unique_and_parents_are_open);
     tcase_add_test(all, names_of_every_length);
     tcase_add_test(all, data_follows_the_text);
+    tcase_add_test(all, numbered_spans_keep_data_and_extras);
+    tcase_add_test(all, numbered_spans_inherit);
+    tcase_add_test(all, numbered_spans_without_room);
     tcase_add_test(all, an_end_without_a_beginning_is_ignored);
     tcase_add_test(all, spans_above_an_end_are_popped_and_counted);
     tcase_add_test(all, one_key_twice_closes_the_inner_first);
