@@ -56,7 +56,7 @@ static const void *tensor_in(const void *value)
 {
     const struct torch_layout *l = torch_api.layout;
     for (int depth = 0; depth < 3; depth++) {
-        uint32_t tag = value_tag(value);
+        uint32_t tag = value_tag(torch_api.layout, value);
         const void *payload = value_pointer(value, l->iv_payload);
         if (tag == l->tag_tensor && payload != torch_api.undefined_tensor)
             return payload;
@@ -74,12 +74,12 @@ static bool group_in(const void *value, struct torch_group *out)
 {
     const struct torch_layout *l = torch_api.layout;
     const void *object = value_pointer(value, l->iv_payload);
-    if (value_tag(value) != l->tag_object || !object)
+    if (value_tag(torch_api.layout, value) != l->tag_object || !object)
         return false;
     const char *slot = value_pointer(object, l->ob_slots);
     if (!slot ||
         (const char *)value_pointer(object, (uint16_t)(l->ob_slots + 8)) != slot + l->iv_size ||
-        value_tag(slot) != l->tag_capsule)
+        value_tag(torch_api.layout, slot) != l->tag_capsule)
         return false;
     out->group = value_pointer(slot, l->iv_payload);
     if (!out->group)
@@ -112,7 +112,8 @@ static void read_peer(const char *name, const char *group, const char *end, stru
         if (strcmp(name, peers[i].name) != 0)
             continue;
         out->peer_is = peers[i].is;
-        if (peers[i].behind != ANY_SENDER && value < end && value_tag(value) == l->tag_int)
+        if (peers[i].behind != ANY_SENDER && value < end &&
+            value_tag(torch_api.layout, value) == l->tag_int)
             out->peer = (int32_t)value_word(value, l->iv_payload);
     }
 }

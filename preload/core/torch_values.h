@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads an operator's inputs (c10::IValue, c10::TensorImpl) by the offsets of torch_layout.h. Only
  * in the operator's start callback: inputs live as long as the call. Takes no reference, writes
- * nothing. */
+ * nothing. `l` is torch_api.layout, which the caller reads once. */
 #ifndef PRELOAD_CORE_TORCH_VALUES_H
 #define PRELOAD_CORE_TORCH_VALUES_H
 
@@ -26,17 +26,16 @@ static inline const void *value_pointer(const void *object, uint16_t offset)
 }
 
 /* The tag of a c10::IValue. */
-static inline uint32_t value_tag(const void *value)
+static inline uint32_t value_tag(const struct torch_layout *l, const void *value)
 {
     uint32_t tag;
-    memcpy(&tag, (const char *)value + torch_api.layout->iv_tag, sizeof tag);
+    memcpy(&tag, (const char *)value + l->iv_tag, sizeof tag);
     return tag;
 }
 
 /* Whether a tensor has numeric sizes; nested and symbolic tensors do not, as in Kineto. */
-static inline bool value_has_sizes(const void *tensor)
+static inline bool value_has_sizes(const struct torch_layout *l, const void *tensor)
 {
-    const struct torch_layout *l = torch_api.layout;
     if (!tensor || tensor == torch_api.undefined_tensor)
         return false;
     uint8_t flags = ((const uint8_t *)tensor)[l->ti_flags];
@@ -55,22 +54,21 @@ static inline uint64_t value_strideless_keys(const struct torch_layout *l)
 }
 
 /* Whether the layout has strides: neither sparse (COO, CSR) nor mkldnn. */
-static inline bool value_is_strided(const void *tensor)
+static inline bool value_is_strided(const struct torch_layout *l, const void *tensor)
 {
-    const struct torch_layout *l = torch_api.layout;
     return !(value_word(tensor, l->ti_key_set) & value_strideless_keys(l));
 }
 
 /* Whether Kineto calls this tag Scalar. */
-static inline bool value_is_scalar(uint32_t tag)
+static inline bool value_is_scalar(const struct torch_layout *l, uint32_t tag)
 {
-    return tag < 16 && (torch_api.layout->scalar_tags >> tag & 1);
+    return tag < 16 && (l->scalar_tags >> tag & 1);
 }
 
 /* The tensor's sizes; *n is the number of dimensions. Only if value_has_sizes(). */
-static inline const int64_t *value_sizes(const void *tensor, uint64_t *n)
+static inline const int64_t *value_sizes(const struct torch_layout *l, const void *tensor,
+                                         uint64_t *n)
 {
-    const struct torch_layout *l = torch_api.layout;
     *n = value_word(tensor, l->ti_ndim);
     return *n > l->ti_inline_max ? value_pointer(tensor, l->ti_sizes)
                                  : (const int64_t *)((const char *)tensor + l->ti_sizes);

@@ -265,7 +265,7 @@ static uint64_t sum_list(struct call *call, int i, bool first, uint64_t *bytes)
     const char *value = list_at(call, i, &n);
     for (uint64_t k = 0; value && k < n; k++, value += l->iv_size) {
         struct shape s;
-        if (value_tag(value) != l->tag_tensor)
+        if (value_tag(torch_api.layout, value) != l->tag_tensor)
             return elements; /* numbers */
         struct call one = {.values = value, .n = 1, .out = call->out};
         if (!operand(&one, 0, &s, first && k == 0)) {
@@ -326,7 +326,8 @@ static void count_BAG(struct call *call, int a, int b, int c)
     const char *mode = value_at(call, c + 2);
     if (!operand(call, a, &table, true) || !operand(call, b, &indices, false))
         return;
-    bool largest = c >= 0 && mode && value_tag(mode) == torch_api.layout->tag_int &&
+    bool largest = c >= 0 && mode &&
+                   value_tag(torch_api.layout, mode) == torch_api.layout->tag_int &&
                    value_word(mode, torch_api.layout->iv_payload) == 2;
     uint64_t n = volume(call, &indices, 0), width = volume(call, &table, 1);
     call->out->flops = largest ? 0 : times(call, n, width);
@@ -407,7 +408,7 @@ static void count_CONV(struct call *call, int stride, int padding, int dilation)
 {
     struct conv k;
     const char *named = value_at(call, padding);
-    call->inside = named && value_tag(named) == torch_api.layout->tag_string;
+    call->inside = named && value_tag(torch_api.layout, named) == torch_api.layout->tag_string;
     if (call->inside || !conv_shapes(call, 0, 1, &k))
         return; /* padding by name: the aten::convolution inside has it in numbers */
     count_window(call, &k, stride, padding, dilation);
@@ -451,7 +452,7 @@ static void count_SPREAD(struct call *call, int a, int b, int c)
 static int64_t input_number_at(struct call *call, int i)
 {
     const char *value = value_at(call, i);
-    if (!value || value_tag(value) != torch_api.layout->tag_int) {
+    if (!value || value_tag(torch_api.layout, value) != torch_api.layout->tag_int) {
         call->bad = true;
         return 0;
     }

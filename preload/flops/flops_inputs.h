@@ -118,13 +118,13 @@ static inline bool shape_of(struct call *call, const void *tensor, struct shape 
         call->inside = true;
         return false;
     }
-    if (!value_has_sizes(tensor)) {
+    if (!value_has_sizes(torch_api.layout, tensor)) {
         call->bad = true;
         return false;
     }
     uint16_t dtype;
     memcpy(&dtype, (const char *)tensor + torch_api.layout->ti_dtype, sizeof dtype);
-    s->sizes = value_sizes(tensor, &s->dims);
+    s->sizes = value_sizes(torch_api.layout, tensor, &s->dims);
     s->dtype = dtype;
     if (__builtin_expect(special != 0, 0))
         note_sparse(call, tensor, s);
@@ -147,7 +147,7 @@ static inline const char *value_at(const struct call *call, int i)
 static inline bool tensor_at(struct call *call, int i, struct shape *s)
 {
     const char *value = value_at(call, i);
-    if (value && value_tag(value) == torch_api.layout->tag_tensor)
+    if (value && value_tag(torch_api.layout, value) == torch_api.layout->tag_tensor)
         return shape_of(call, value_pointer(value, torch_api.layout->iv_payload), s);
     *s = (struct shape){0};
     return false;
@@ -181,7 +181,7 @@ static inline const char *list_at(const struct call *call, int i, uint64_t *n)
     const struct torch_layout *l = torch_api.layout;
     const char *value = value_at(call, i);
     *n = 0;
-    if (!value || value_tag(value) != l->tag_generic_list)
+    if (!value || value_tag(torch_api.layout, value) != l->tag_generic_list)
         return NULL;
     const void *list = value_pointer(value, l->iv_payload);
     if (!list)
@@ -195,7 +195,7 @@ static inline const char *list_at(const struct call *call, int i, uint64_t *n)
 static inline bool truth(struct call *call, const char *value)
 {
     const struct torch_layout *l = torch_api.layout;
-    if (!value || value_tag(value) != l->tag_bool) {
+    if (!value || value_tag(torch_api.layout, value) != l->tag_bool) {
         call->bad = true;
         return false;
     }
@@ -212,7 +212,7 @@ static inline int64_t int_of(struct call *call, int i, uint64_t d, int64_t other
         return otherwise;
     const char *first = list_at(call, i, &n);
     const char *value = first && n ? first + (n == 1 ? 0 : d) * l->iv_size : NULL;
-    if (!value || (n != 1 && d >= n) || value_tag(value) != l->tag_int) {
+    if (!value || (n != 1 && d >= n) || value_tag(torch_api.layout, value) != l->tag_int) {
         call->bad = true;
         return otherwise;
     }
