@@ -38,10 +38,10 @@ static _Atomic unsigned resting;               /* steps of others since its last
 static const void *_Atomic other_optimizer;    /* the last one of these */
 static const void *_Atomic companion;          /* one of others that stepped before it */
 
-static int64_t sequence_of(const void *function)
+static int64_t sequence_of(const struct torch_layout *l, const void *function)
 {
     int64_t n;
-    memcpy(&n, (const char *)function + torch_api.layout->rf_sequence_nr, sizeof n);
+    memcpy(&n, (const char *)function + l->rf_sequence_nr, sizeof n);
     return n;
 }
 
@@ -52,9 +52,9 @@ static uint64_t function_number_at(const void *function, uint16_t offset)
     return n;
 }
 
-static uint8_t scope_of(const void *function)
+static uint8_t scope_of(const struct torch_layout *l, const void *function)
 {
-    return ((const uint8_t *)function)[torch_api.layout->rf_scope];
+    return ((const uint8_t *)function)[l->rf_scope];
 }
 
 /* The passive self-test (an operator run by us would run inside torch's allocator, T3): what the
@@ -66,10 +66,10 @@ static bool makes_sense(const void *function, const char *name)
     bool printable = len > 0;
     for (size_t i = 0; i < len && i < 64; i++)
         printable = printable && (unsigned char)name[i] >= 0x20;
-    int64_t sequence = sequence_of(function);
+    int64_t sequence = sequence_of(l, function);
     uint64_t inputs = function_number_at(function, l->rf_inputs_size);
-    return printable && scope_of(function) < TORCH_SCOPE_COUNT &&
-           scope_of(function) != TORCH_SCOPE_USER_SCOPE && sequence >= -1 &&
+    return printable && scope_of(l, function) < TORCH_SCOPE_COUNT &&
+           scope_of(l, function) != TORCH_SCOPE_USER_SCOPE && sequence >= -1 &&
            sequence < INT64_C(1) << 48 &&
            function_number_at(function, l->rf_fwd_thread_id) < 1u << 24 &&
            function_number_at(function, l->rf_thread_id) - 1 < 1u << 24 && inputs < 4096;
@@ -203,7 +203,18 @@ static bool tell_comms(struct thread_log *log, struct open_span *span, const voi
     return true;
 }
 
-static inline void open_operator(struct thread_log *log, const void *function, const char *name)
+/* What few operators need. True: the span has its data. */
+static __attribute__((noinline)) bool tell_c10d(struct thread_log *log, struct open_span *span,
+                                                const void *function, const char *name,
+                                                uint8_t about)
+{
+    if (about == C10D_TRANSFER)
+        torch_groups_note(function, name);
+    return about == C10D_COMMS && tell_comms(log, span, function);
+}
+
+static inline void open_operator(struct thread_log *log, const void *function, const char *name,
+                                 uint32_t gate)
 {
     torch_modules_enter(log);
     struct known_name unkept;
@@ -212,12 +223,12 @@ static inline void open_operator(struct thread_log *log, const void *function, c
     if (!span)
         return;
     const struct torch_layout *l = torch_api.layout;
-    int64_t sequence = sequence_of(function);
+    int64_t sequence = sequence_of(l, function);
+    uint64_t thread = function_number_at(function, l->rf_thread_id);
     span_set_node(span, sequence, function_number_at(function, l->rf_fwd_thread_id));
-    atomic_store_explicit(&log->torch_thread, function_number_at(function, l->rf_thread_id),
-                          memory_order_relaxed);
+    atomic_store_explicit(&log->torch_thread, thread, memory_order_relaxed);
     struct open_span *engine_range = NULL;
-    uint8_t scope = scope_of(function);
+    uint8_t scope = scope_of(l, function);
     if (scope == TORCH_SCOPE_BACKWARD_FUNCTION)
         engine_range = tell_engine_range(log, span);
     else if (__builtin_expect(scope != TORCH_SCOPE_FUNCTION, 0))
@@ -225,15 +236,16 @@ static inline void open_operator(struct thread_log *log, const void *function, c
     note_recompute(span, sequence, scope == TORCH_SCOPE_BACKWARD_FUNCTION);
     if (torch_modules_wanted)
         torch_modules_operator(log, span, engine_range, span->sequence, span->forward_thread,
-                               function_number_at(function, l->rf_thread_id));
-    if (known->about && gate_open(GATE_FLOPS))
+                               thread);
+    if (known->about && gate & GATE_FLOPS)
         count_flops(log, span, function, known->about);
-    if (known->about_c10d == C10D_TRANSFER)
-        torch_groups_note(function, name);
-    stacks_open_span(log, span);
-    if (known->about_c10d == C10D_COMMS && tell_comms(log, span, function))
+    uint8_t about_c10d = known->about_c10d;
+    if (__builtin_expect(gate & GATE_STACKS, 0))
+        stacks_open_span(log, span);
+    if (__builtin_expect(about_c10d != C10D_NONE, 0) &&
+        tell_c10d(log, span, function, name, about_c10d))
         return;
-    if (!gate_open(GATE_SHAPES) || function_number_at(function, l->rf_inputs_size) == 0)
+    if (!(gate & GATE_SHAPES) || function_number_at(function, l->rf_inputs_size) == 0)
         return;
     uint8_t *room = span_data_room(log, span, SHAPES_MAX);
     if (room)
@@ -242,13 +254,14 @@ static inline void open_operator(struct thread_log *log, const void *function, c
 
 void **torch_operator_start(void **context, const void *function)
 {
+    uint32_t gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
     *context = NULL;
-    if (!gate_open(GATE_SPANS) || !guard_enter_event())
+    if (!(gate & GATE_SPANS) || !guard_enter_event())
         return context;
     struct thread_log *log = thread_log_get();
     const char *name = log ? torch_api.name(function) : NULL;
     if (log && trusted(function, name))
-        open_operator(log, function, name);
+        open_operator(log, function, name, gate);
     guard_leave();
     return context;
 }
