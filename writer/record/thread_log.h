@@ -88,6 +88,15 @@ struct known_name {
 };
 _Static_assert(sizeof(struct known_name) == 64, "a known name is one cache line");
 
+/* What is known of a name wherever it stands, found by its hash (preload/torch/torch_names.c). */
+#define TEXT_BITS 8u
+struct known_text {
+    uint64_t hash;
+    const void *about;  /* as in known_name */
+    uint32_t name;      /* as spans hold it; 0: it came once */
+    uint8_t about_c10d; /* enum about_c10d */
+};
+
 struct thread_log {
     struct ring ring;
     _Atomic uint32_t depth; /* owner writes (release), cprof thread reads (acquire) */
@@ -123,6 +132,7 @@ struct thread_log {
     /* ended_told % SPAN_DEPTH: each open span ends once, so that there is room for all */
     struct ended_span ends[SPAN_DEPTH];
     _Alignas(64) struct known_name known[1u << KNOWN_BITS]; /* owner only; by address */
+    struct known_text texts[1u << TEXT_BITS];               /* owner only; by hash */
     struct stack_memo stack_memo;                           /* owner only */
     /* true while the owner reads the interpreter's memory; owner writes, who waits for its end
      * reads (preload/stacks/stack_capture.c) */

@@ -78,6 +78,22 @@ START_TEST(another_name_in_the_same_place)
 }
 END_TEST
 
+/* As the engine makes them: anew for each call, where another one stood or will stand. */
+START_TEST(made_anew_at_other_addresses)
+{
+    static const char *const names[] = {"autograd::engine::evaluate_function: AddmmBackward0",
+                                        "torch::autograd::AccumulateGrad", "MulBackward0"};
+    static char places[5][64];
+    for (unsigned i = 0; i < 30; i++) {
+        const char *name = names[i % 3];
+        char *place = strcpy(places[i * 7 % 5], name);
+        ck_assert_int_eq(has_number(place), i >= 3);
+        if (i >= 3)
+            ck_assert_uint_eq(look(place)->name, numbered_name(name, (uint32_t)strlen(name)));
+    }
+}
+END_TEST
+
 /* Texts that are made for one call would use up the numbers. */
 START_TEST(what_never_comes_again_gets_no_number)
 {
@@ -132,6 +148,7 @@ Suite *suite_torch_names(void)
     tcase_add_checked_fixture(all, setup, NULL);
     tcase_add_test(all, known_from_the_second_time_on);
     tcase_add_test(all, another_name_in_the_same_place);
+    tcase_add_test(all, made_anew_at_other_addresses);
     tcase_add_test(all, what_never_comes_again_gets_no_number);
     tcase_add_test(all, nothing_is_read_that_is_not_there);
     tcase_add_test(all, more_than_there_is_room_for);
