@@ -23,6 +23,15 @@
     blas_end(&call, true);
 #define RETURN_int return
 #define RETURN_void
+#define AT_END_int
+#define AT_END_void
+/* Callers in C and C++ leave out the lengths of Fortran's character arguments. A jump to the real
+ * function would write these two words back, which then belong to the caller's own frame. The
+ * statement behind the call prevents the jump. */
+typedef void fortran;
+#define FORWARD_fortran FORWARD_void
+#define RETURN_fortran
+#define AT_END_fortran __asm__ volatile("");
 
 #define UNPACK(...) __VA_ARGS__
 
@@ -50,6 +59,7 @@
             RETURN_##ret real args;                                                                \
         else                                                                                       \
             RETURN_##ret slow_##node##_##symbol(caller, UNPACK args);                              \
+        AT_END_##ret                                                                               \
     }
 #define BLAS_NOTED(node, symbol, params, args, before, after)                                      \
     __asm__(".symver blas_" #node "_" #symbol ", " #symbol BLAS_SUFFIX_##node);                    \

@@ -88,6 +88,12 @@ def test_blas_is_only_forwarded_when_nothing_is_recorded(tmp_path):
     assert not calls(trace) and "flops" not in trace["cprof"] and "with_flops" not in trace
 
 
+@pytest.mark.parametrize("settings", [ALL, {"SKIP_FIRST": 100}], ids=["recorded", "not recorded"])
+def test_the_stack_of_a_caller_without_lengths_is_not_written(tmp_path, settings):
+    run = support.run([BUILD / "e2e/blas", BUILD / "e2e", "bare"], tmp_path, **settings)
+    assert run.rc == 0, run.err
+
+
 def test_numpy(tmp_path):
     """NumPy's wheels call their OpenBLAS through their PLT (scipy_cblas_sgemm64_); the distribution's call its BLAS, whose cblas_sgemm may call
     its sgemm_."""

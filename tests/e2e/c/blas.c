@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls a BLAS that notes its arguments, from the program and from inside two copies of it; exits
- * with the number of what was wrong. Its argument: the folder of the two libraries. */
+ * with the number of what was wrong. Its argument: the folder of the two libraries. With another
+ * one: calls without Fortran's lengths. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "preload/cprof.h"
 
@@ -63,6 +65,40 @@ static void call_wide(const int64_t *wide)
     EXPECT(memcmp(wide, sizes, sizeof sizes) == 0);
 }
 
+/* As C and C++ call Fortran: without the lengths. Where these would stand is the caller's: here one
+ * word, for alignment, and a page that cannot be written. */
+static void call_without_lengths(const struct blas_note *note)
+{
+#if defined(__x86_64__)
+    size_t size = 1 << 20, page = 4096;
+    char *stack =
+        mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(stack != MAP_FAILED && mprotect(stack + size, page, PROT_READ) == 0);
+    int one = 1;
+    float scalar = 1;
+    void **args = (void **)(stack + size) - 8;
+    memcpy(args, (void *[]){stack, &one, stack, &one, &scalar, stack, &one}, 7 * sizeof *args);
+    for (int m = 1; m < 4; m++) {
+        const char *ta = "N", *tb = "N";
+        int *rows = &m, *columns = &one;
+        register int *k __asm__("r8") = &one;
+        register float *alpha __asm__("r9") = &scalar;
+        void *function;
+        void (*sgemm)(void) = (void (*)(void))sgemm_;
+        memcpy(&function, &sgemm, sizeof function);
+        __asm__ volatile(
+            "mov %%rsp, %%rbx\n\tmov %[args], %%rsp\n\tcall *%%rax\n\tmov %%rbx, %%rsp"
+            : "+D"(ta), "+S"(tb), "+d"(rows), "+c"(columns), "+r"(k), "+r"(alpha), "+a"(function)
+            : [args] "r"(args)
+            : "rbx", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
+              "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "cc", "memory");
+        EXPECT(note->m == m && note->a == stack && note->c == stack);
+    }
+#else
+    (void)note;
+#endif
+}
+
 int main(int argc, char **argv)
 {
     char path[2][4096];
@@ -78,6 +114,10 @@ int main(int argc, char **argv)
     }
     if (!sgemm_ || !cblas_dgemm)
         return 98; /* nobody is preloaded */
+    if (argc > 2) {
+        call_without_lengths(dlsym(library[0], "blas_note"));
+        return wrong;
+    }
     for (int step = 0; step < 4; step++) {
         cprof_range_push("train");
         call(dlsym(library[0], "blas_note"));
