@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls a BLAS that notes its arguments, from the program and from inside two copies of it; exits
- * with the number of what was wrong. Its argument: the folder of the two libraries. With another
- * one: calls without Fortran's lengths. */
+/* Calls a BLAS that records its arguments, from the program and from two copies of the BLAS.
+ * Exits with the number of errors. Arguments: the folder of the two libraries; with a second
+ * argument, makes calls without Fortran's lengths. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
@@ -56,7 +56,7 @@ static void call(const struct blas_note *note)
     EXPECT(note->a == a && note->b == b && note->c == c);
 }
 
-/* Whatever stands in the upper halves of the sizes arrives. */
+/* Whatever is in the upper halves of the sizes must arrive. */
 static void call_wide(const int64_t *wide)
 {
     int64_t sizes[] = {3, 4, 5, INT64_C(6) << 32 | 1, INT64_C(7) << 32 | 2, INT64_C(8) << 32 | 3};
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
         *(void **)&inside[i] = dlsym(library[i], "call_inside");
     }
     if (!sgemm_ || !cblas_dgemm)
-        return 98; /* nobody is preloaded */
+        return 98; /* nothing is preloaded */
     if (argc > 2) {
         call_without_lengths(dlsym(library[0], "blas_note"));
         return wrong;

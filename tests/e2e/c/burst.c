@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `burst THREADS MARKS [PAUSE_MS]`: after one step each thread makes so many marks as fast as it
- * can, twice with a pause between them; then one more step. Prints how many were made in all. */
+/* `burst THREADS MARKS [PAUSE_MS]`: after one step, each thread makes MARKS marks as fast as it
+ * can, twice, with a pause between. Then comes one more step. Prints the total number of marks. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers asked for as c10d's group of NCCL asks for them: record_param_comms says what, and inside of it stands the range of the transfer
- * with NCCL's call, which is made where a communicator is given. Compiled against the installed PyTorch's headers. */
+/* Transfers as c10d's NCCL group makes them: record_param_comms describes a transfer. Inside is
+ * the range of the transfer with NCCL's call, which is made if a communicator is given. Compiled
+ * with the headers of the installed PyTorch. */
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
@@ -27,8 +28,9 @@ static void ask(const at::Tensor &in, const at::Tensor &out, void *communicator,
         ncclGroupEnd();
 }
 
-/* n elements each; splits: how many entries the lists of splits have; grouped: so many calls of NCCL in a group of its
- * own, as c10d asks for several at once, and older ones for each; 0: one call. */
+/* Each tensor has n elements. splits: length of the lists of splits. grouped: number of NCCL
+ * calls in a group, as c10d makes for several transfers at once (older versions: for each
+ * transfer); 0: one call without a group. */
 extern "C" void transfer(const char *name, int rank, int size, int start, int stride, int n,
                          const char *group, const char *about, int splits, void *communicator,
                          void *stream, int grouped)

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deaths HOW [steps]: marks 20 ranges named "work" and a last one, with steps or without, waits for
- * a line on stdin, and ends by HOW:  return exit _exit quick_exit      with status 7 kill
- * kill_group raise killpg tgkill pthread_kill sigqueue    SIGTERM from itself, by the C library's
- * function other_thread                      the same, by pthread_kill() to a thread that does
- * nothing abort                             SIGABRT alarm pipe segv                   SIGALRM,
- * SIGPIPE, SIGSEGV raw_tgkill exit_group             by a system call of its own outside
- * waits for a signal from outside handled                           raises signals that do not end
- * it: one that is blocked, one that is handled, one that is harmless */
+/* deaths HOW [steps]: marks 20 ranges named "work" and a last one, with or without steps. Waits
+ * for a line on stdin and ends by HOW:
+ *     return exit _exit quick_exit      with status 7
+ *     kill kill_group raise killpg tgkill pthread_kill sigqueue
+ *                                       SIGTERM from itself, by the C library's function
+ *     other_thread                      pthread_kill() to an idle thread
+ *     abort                             SIGABRT
+ *     alarm pipe segv                   SIGALRM, SIGPIPE, SIGSEGV
+ *     raw_tgkill exit_group             by its own system call
+ *     outside                           waits for a signal from outside
+ *     handled                           raises signals that do not end it: one blocked, one
+ *                                       handled and one harmless */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -45,7 +49,7 @@ static void by_another_thread(void)
     pthread_t thread;
     pthread_barrier_init(&began, NULL, 2);
     if (pthread_create(&thread, NULL, idle, NULL) == 0) {
-        pthread_barrier_wait(&began); /* it takes signals now */
+        pthread_barrier_wait(&began); /* the thread accepts signals from now on */
         pthread_kill(thread, SIGTERM);
     }
     pause();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens 200 ranges with long names, so that the trace's end (which holds what is open) is long,
- * closes them again, so that it becomes short, and waits. Says on stdout where it is; goes on at a
- * line on stdin. */
+/* Opens 200 ranges with long names: the trace's trailer, which contains open ranges, becomes
+ * long. Closes them, so that it becomes short, and waits. Prints its position on stdout and
+ * continues at a line on stdin. */
 #include <stdio.h>
 #include <string.h>
 

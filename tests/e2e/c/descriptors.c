@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `descriptors ROUNDS FILE`: makes marks and steps, and in each round closes every descriptor from
- * 3 on, as daemons do, opens FILE, writes four bytes, and looks a moment later what became of them.
- * The first number that is free must be 3, and nobody else may write there or close it. Prints in
- * how many rounds this was otherwise. */
+/* `descriptors ROUNDS FILE`: makes marks and steps. In each round it closes all descriptors from
+ * 3 on, as daemons do, opens FILE and writes four bytes. Descriptor 3 must be free, and nobody
+ * else may write to the file or close it. Prints the number of rounds that violate each. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ends HOW: marks some steps, then ends in a way that is not return from main().
- *
- *   pthread_exit  the main thread leaves, another one works on, marks more and is the last
- *   alone         the main thread leaves, and there is no other
- *   cancelled     the same, by pthread_cancel() of itself
- *   woken         the main thread leaves before anything was marked; the other one marks
- *   quick_exit    with status 3
- *   full          with status 0, by return, after standard error was filled with what nobody reads
- */
+/* ends HOW: marks some steps, then ends otherwise than by return from main():
+ *     pthread_exit   the main thread exits; another works on, marks more and is the last
+ *     alone          the main thread exits, and there is no other
+ *     cancelled      the main thread cancels itself with pthread_cancel()
+ *     woken          the main thread exits before anything was marked; the other one marks
+ *     quick_exit     with status 3
+ *     full           by return, status 0, after filling standard error, which nobody reads */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -30,7 +28,7 @@ static void steps(int n)
 
 static void *works_on(void *unused)
 {
-    usleep(300000); /* so that the main thread is gone for long */
+    usleep(300000); /* time for the main thread to end */
     steps(3);
     return unused;
 }
@@ -40,7 +38,7 @@ static void at_exit(void)
     puts("handlers of exit() are called");
 }
 
-/* Of whoever reads it, nothing is taken out. */
+/* The reader of standard error takes nothing out. */
 static void fill_stderr(void)
 {
     char text[4096];

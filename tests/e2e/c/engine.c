@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls libengine.c; one mode per way of reaching it. Prints what came back, so that a run under
- * the library can be held against one without (tests/e2e/test_step_names.py). The library is linked
+/* Calls libengine.c; a mode for each way of reaching it. Prints the results, so that
+ * tests/e2e/test_step_names.py can compare runs with and without cprof. The library is linked
  * (modes all, inside, threads, pages, fiber) or opened (open). */
 #include <alloca.h>
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ struct two {
     double x, y;
 };
 
-/* weak: the build of the other programs links no library; the test links this one anew */
+/* Weak, because the common build links no library. The test links this program again. */
 #define WEAK __attribute__((weak))
 int engine_step(int i) WEAK;
 long engine_many(long a, double b, long c, double d, long e, double f, long g, double h, long i,
@@ -71,7 +71,7 @@ static void threads(void)
 {
     pthread_t thread[8];
     void *wrong = NULL, *one;
-    cprof_mark("awake"); /* what other threads do while cprof wakes up is not counted */
+    cprof_mark("awake"); /* calls during cprof's waking up are not counted */
     for (int i = 0; i < 8; i++)
         pthread_create(&thread[i], NULL, many, &wrong);
     for (int i = 0; i < 8; i++) {
@@ -85,7 +85,7 @@ __attribute__((noinline)) static long many_below(size_t bytes)
 {
     struct large l = {{1, 2, 3, 4, 5}};
     volatile char *room = alloca(bytes);
-    room[0] = 0; /* or it would be left out */
+    room[0] = 0; /* keeps the compiler from removing it */
     return engine_many(1, 2.5, 3, 4.5, 5, 6.5, 7, 8.5, 9, 10.5, 11, l, 12, 13.5, 14.5, 15.5, 16.5);
 }
 
@@ -96,8 +96,7 @@ static void called_at_the_top(void)
     printf("%d\n", engine_step(21));
 }
 
-/* A call at the very top of a stack, above which the next one's guard lies, as in a pool of
- * fibers. */
+/* A call at the very top of a stack. A guard page follows, as in a pool of fibers. */
 static void fiber(void)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = 64 << 10;
@@ -111,7 +110,7 @@ static void fiber(void)
     swapcontext(&home, &top);
 }
 
-/* Calls with arguments at every place of a page of 4 KB. */
+/* Calls with their arguments at every place of a 4 KB page. */
 static void pages(void)
 {
     long first = many_below(16);
@@ -135,14 +134,15 @@ int main(int argc, char **argv)
         pages();
     } else if (strcmp(mode, "fiber") == 0) {
         fiber();
-    } else if (strcmp(mode, "open") == 0 && argc > 2) { /* a plugin that is linked to the library */
+        /* argument: a plugin linked to the library */
+    } else if (strcmp(mode, "open") == 0 && argc > 2) {
         cprof_range_push("before");
         cprof_range_pop();
         void *plugin = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
         int (*run)(int) = plugin ? (int (*)(int))dlsym(plugin, "plugin_run") : NULL;
         struct timespec pause = {0, 20000000};
         nanosleep(&pause, NULL);
-        cprof_range_push("after"); /* looks for what was loaded */
+        cprof_range_push("after"); /* makes cprof search the newly loaded objects */
         cprof_range_pop();
         printf("%d\n", run ? run(5) : -1);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An extension with an operator and a node of autograd, and threads that set their state back at their end, behind torch's own. Compiled against
- * the installed PyTorch's headers. */
+/* An extension with an operator, an autograd node, and threads that restore their state at their
+ * end, after torch's own restore. Compiled with the headers of the installed PyTorch. */
 #include <ATen/TensorOperators.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/ops/full.h>

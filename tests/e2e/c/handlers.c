@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with trace handlers of its own; tests/e2e/test_handlers.py runs it with and without the
- * library. Each mode is a function below. Usage: handlers mode [threads] */
+/* A program with its own trace handlers. tests/e2e/test_handlers.py runs it with and without
+ * cprof. Each mode is a function below. Usage: handlers mode [threads] */
 #include "preload/cprof.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 #define PAIRS 10000
 
-/* What a handler of this program was told; the cprof thread writes. */
+/* Calls that a handler of this program got. Written by the cprof thread. */
 struct counts {
     const char *name;
     int inits, closes, durations, instants, counters, steps, epochs, opened, closed, ready, files;
@@ -136,7 +136,7 @@ static void work(struct cprof_marker *m)
     cprof_marker_finish(m);
 }
 
-/* Every call: a handler from the start, one that comes late, one without callbacks. */
+/* All calls: a handler from the start, a late one, and one without callbacks. */
 static void all_calls(void)
 {
     static struct counts early, late;
@@ -147,7 +147,7 @@ static void all_calls(void)
     list();
     for (int step = 0; step < 6; step++) {
         if (step == 3) {
-            usleep(300000); /* what was before has been told */
+            usleep(300000); /* earlier events have been reported */
             printf("late %d\n", add(&late, "late"));
         }
         work(m);
@@ -174,7 +174,7 @@ static void bad(void)
     cprof_step();
 }
 
-/* More than there is room for. */
+/* Adds more handlers than there is room for. */
 static void many(void)
 {
     int taken = 0;
@@ -185,7 +185,7 @@ static void many(void)
     cprof_step();
 }
 
-/* The child's marks are nobody's, and it has no handlers. */
+/* The child's marks go to no handler, and it has none. */
 static void forked(void)
 {
     static struct counts c;
@@ -228,14 +228,14 @@ static void *pairs(void *marker)
     return NULL;
 }
 
-/* Many threads, more marks than the rings and the handler may take. */
+/* Many threads make more marks than the rings and the handler can take. */
 static void threads(int n)
 {
     static struct counts c;
     struct cprof_marker *m = cprof_marker("pair", NULL);
     pthread_t *thread = calloc((size_t)n, sizeof *thread);
     add(&c, "pairs");
-    cprof_step(); /* the warm-up step is over */
+    cprof_step(); /* the warmup step is over */
     pthread_barrier_init(&begin, NULL, (unsigned)n);
     for (int i = 0; i < n; i++)
         pthread_create(&thread[i], NULL, pairs, m);
@@ -258,7 +258,7 @@ static void *read_names(void *unused)
     return unused;
 }
 
-/* The names are asked for while the cprof thread opens those of the settings. */
+/* Reads the names of handlers while the cprof thread opens those of the settings. */
 static void names_meanwhile(void)
 {
     pthread_t thread;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace handler that is a C++ object, which destroys itself before main()'s statics do and is closed by then. Compiled and run by
- * tests/e2e/test_handlers.py. */
+/* A trace handler that is a C++ object. It must be closed before it is destroyed, which is
+ * before main()'s statics are. Compiled and run by tests/e2e/test_handlers.py. */
 #include "preload/cprof.h"
 
 #include <cstdio>

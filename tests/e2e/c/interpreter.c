@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts its threads as CPython 3.12 and later do after os.fork(): a field of /proc/self/stat,
- * opened by fopen() from the code that has PyOS_AfterFork_Parent(). Three steps, after each a fork.
- * Prints `forked ASKED ASKED_AGAIN` for each fork: what it is told then, and what it is told when
- * it asks without one. --threads N: so many of its own beside. */
+/* Counts its threads as CPython 3.12 and later do after os.fork(): by a field of
+ * /proc/self/stat, opened with fopen() from the code that has PyOS_AfterFork_Parent(). Makes
+ * three steps and a fork after each. Prints `forked ASKED ASKED_AGAIN` for each: the number
+ * right after the fork, and the number without a fork. --threads N starts N threads. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

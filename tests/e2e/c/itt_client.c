@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ITT client made by hand (tests/e2e/test_itt.py): its static part does what intel/ittapi's
- * does. Calls go through pointers; the first call of a task loads the library that
- * INTEL_LIBITTNOTIFY64 names and hands it the table. The domain and the first string are made
- * before that, by the static part itself. */
+/* A hand-written ITT client (tests/e2e/test_itt.py). Its static part works like intel/ittapi's:
+ * calls go through pointers. The first call of a task loads the library that
+ * INTEL_LIBITTNOTIFY64 names and passes it the table. The static part makes the domain and the
+ * first string before that. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ static void threads(void)
         pthread_join(thread[i], NULL);
 }
 
-/* One loop; a task "step N" around each of its rounds. */
+/* A loop with a task "step N" around each iteration. */
 static void rounds(struct itt_counter *counter)
 {
     for (int i = 0; i < 4; i++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A preloaded library that exports dlsym() and dlvsym(), as GPU sharing tools and overlays do, and
- * wrappers of functions that cprof wraps, too. HOOK_LOG names a file that gets a line for each call
- * of a wrapper. HOOK_ANSWERS is how its dlsym() treats RTLD_NEXT:
- *   next     asks the C library, for which it means what comes behind this library
- *   default  takes it for RTLD_DEFAULT
- *   once     as next, but answers the same thing only once for each thread */
+/* A preloaded library that exports dlsym() and dlvsym(), as GPU sharing tools and overlays do,
+ * and wraps some functions that cprof wraps. HOOK_LOG names a file that gets a line for each
+ * call of a wrapper. HOOK_ANSWERS selects how its dlsym() treats RTLD_NEXT:
+ *     next      asks the C library, which searches the objects after this library
+ *     default   treats it as RTLD_DEFAULT
+ *     once      as next, but returns the same result only once for each thread */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@ typedef void *symbol_function(void *, const char *);
 
 static symbol_function *real;
 
-/* Without its own dlsym(): the C library's is found in its table of symbols, from the first to the
- * last. */
+/* Finds the C library's dlsym() without this library's: searches the symbol table from the first
+ * to the last entry. */
 static int look(struct dl_phdr_info *info, size_t size, void *unused)
 {
     const ElfW(Sym) *symbols = NULL;
@@ -38,7 +38,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *unused)
             else if (d->d_tag == DT_STRTAB)
                 strings = (const char *)d->d_un.d_ptr;
     }
-    /* the strings stand behind the symbols */
+    /* the strings follow the symbols */
     for (const ElfW(Sym) *s = symbols; !real && (const char *)(s + 1) <= strings; s++)
         if (s->st_value && strcmp(strings + s->st_name, "dlsym") == 0)
             real = (symbol_function *)(info->dlpi_addr + s->st_value);
@@ -55,7 +55,7 @@ __attribute__((noinline)) static void *ask(void *handle, const char *name)
 {
     if (!real)
         dl_iterate_phdr(look, NULL);
-    /* volatile: no jump, which would leave the caller's address */
+    /* volatile: a tail call would leave the caller's address */
     void *volatile found = real(handle, name);
     return found;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library whose functions end the steps of CPROF_STEP=symbol: (tests/e2e/test_step_names.py):
- * with many arguments of every kind, with results in every kind of register, and one that is left
- * by longjmp(). */
+/* A library whose functions end the steps of CPROF_STEP=symbol: (tests/e2e/test_step_names.py).
+ * They have many arguments of every kind and results in every kind of register; one is left by
+ * longjmp(). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

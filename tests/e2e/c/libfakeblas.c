@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A BLAS that computes nothing: it notes what it was called with, and which copy of it was called.
- * It calls itself through its PLT, as LAPACK inside a BLAS library does. */
+/* A BLAS that computes nothing. It records its arguments and which copy of it was called. It
+ * calls itself through its PLT, as LAPACK inside a BLAS library does. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -39,7 +39,7 @@ void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, c
     errno = 78;
 }
 
-/* As MKL has it with 64-bit sizes, under the same name. */
+/* MKL with 64-bit sizes has this function under the same name. */
 #include <stdint.h>
 int64_t blas_wide[6];
 void cblas_sgemm(int order, int ta, int tb, int64_t m, int64_t n, int64_t k, float alpha,
@@ -54,7 +54,7 @@ void cblas_sgemm(int order, int ta, int tb, int64_t m, int64_t n, int64_t k, flo
     memcpy(blas_wide, sizes, sizeof sizes);
 }
 
-/* Calls sgemm_ as another function of this library does; which copy of the library answered. */
+/* Calls sgemm_ from inside this library. Returns which copy of the library answered. */
 int call_inside(int m, int n, int k);
 int call_inside(int m, int n, int k)
 {

@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another copy of the BLAS that computes nothing, for two in one process. */
+/* A second copy of libfakeblas.c, for processes with two. */
 #define WHICH 2
 #include "tests/e2e/c/libfakeblas.c"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A library that calls CUDA, as an extension module would: linked to one stand-in of
- * libfakecudart.c, or (WEAK) to none, with weak references. Each function returns the result of one
- * call; client_errno() is what that call left in errno. Any thread.
- */
+/* A library that calls CUDA, like an extension module. It is linked to one copy of
+ * libfakecudart.c, or (WEAK) to none, with weak references. Each function returns the result of
+ * one call. client_errno() returns the errno that this call left. Any thread. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +33,7 @@ int client_errno(void)
     return last_errno;
 }
 
-/* errno before the call is 5, so that a call that leaves it alone shows. */
+/* errno is 5 before the call, which shows calls that do not change it. */
 #define CALL(expression)                                                                           \
     do {                                                                                           \
         errno = 5;                                                                                 \
@@ -55,7 +53,7 @@ int client_alloc(size_t size)
 }
 
 #ifdef OWN
-/* Defines the function itself, as libraries do that load the driver by hand. */
+/* Defines the function itself, as libraries that load the driver by hand do. */
 __attribute__((visibility("default"))) int cuMemAlloc_v2(uint64_t *address, size_t size)
 {
     *address = 0;
@@ -72,7 +70,7 @@ REFERENCE int cudaLaunchKernel(const void *function, struct dim3 grid, struct di
                                void **args, size_t shared, void *stream);
 REFERENCE int cudaMemset3D(struct pitched where, int value, struct extent extent);
 
-/* Whether a weak reference to cudaMalloc was satisfied. */
+/* Whether a weak reference to cudaMalloc was resolved. */
 int client_has_malloc(void);
 int client_has_malloc(void)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A stand-in for libcudart (FAKE=11, 12, 13) or libcuda (FAKE=1): each function returns a number
- * that tells which library it is from and what its arguments were, and leaves the library's number
- * in errno. tests/e2e/test_hooks.py compiles it with several sonames and version nodes. Any thread.
- */
+/* Imitates libcudart (FAKE=11, 12, 13) or libcuda (FAKE=1). Each function returns a number made
+ * from the library's number and the arguments, and sets errno to the library's number.
+ * tests/e2e/test_hooks.py compiles it with several sonames and version nodes. Any thread. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +25,7 @@ struct pitched {
 
 static _Atomic int calls;
 
-/* How often any function of this library was called. */
+/* The number of calls of this library's functions. */
 int fake_calls(void);
 int fake_calls(void)
 {

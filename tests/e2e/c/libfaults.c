@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded behind the library: lets one call that the library makes to the C library fail, whatever
- * thread makes it. FAULT_AT: which one, from 1, of the kind in FAULT_KIND ("file" or "memory");
- * FAULT_ERRNO: how; FAULT_TIMES: how many in a row, 1 by default. At exit the number of such calls
- * is written to the file FAULT_REPORT. FAULT_DELAY_US: how much longer each call of a file takes.
- * Calls of the program itself are left alone. What cprof's second thread does for files cannot be
- * reached: use it where that thread is refused its table (refuse_close_range()). */
+/* Loaded after cprof: makes a call fail that cprof, on any thread, makes to the C library.
+ * FAULT_AT: which call, from 1, of the kind FAULT_KIND ("file" or "memory"). FAULT_ERRNO: the
+ * error. FAULT_TIMES: how many calls in a row, 1 by default. FAULT_REPORT: a file that gets the
+ * number of such calls at exit. FAULT_DELAY_US: how much longer each file call takes. The
+ * program's own calls never fail. File calls of cprof's second thread cannot be reached: combine
+ * with a refused table (refuse_close_range()). */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,12 +27,12 @@
 
 enum kind { FILES, MEMORY, KINDS };
 
-static uintptr_t low, high; /* the library's code */
+static uintptr_t low, high; /* bounds of cprof's code */
 static _Atomic unsigned calls[KINDS];
 static unsigned fault_at, fault_times = 1, delay_us;
 static enum kind fault_kind = KINDS;
 static int fault_errno;
-static char report[4096]; /* the environment may be gone at exit */
+static char report[4096]; /* copied, because the environment may be gone at exit */
 
 static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -147,7 +147,7 @@ int vasprintf(char **restrict out, const char *restrict format, va_list args)
     return FAILS(MEMORY) ? -1 : NEXT(vasprintf)(out, format, args);
 }
 
-/* What it is called in code that is built with _FORTIFY_SOURCE. */
+/* The name in code built with _FORTIFY_SOURCE. */
 int __vasprintf_chk(char **out, int flag, const char *format, va_list args);
 int __vasprintf_chk(char **out, int flag, const char *format, va_list args)
 {
@@ -189,12 +189,11 @@ int open(const char *path, int flags, ...)
     return FAILS(FILES) ? -1 : NEXT(open)(path, flags, mode);
 }
 
-/* Not fopen(): the library opens nothing by it, and hands the program's calls on
+/* fopen() is left out: cprof opens nothing by it but passes on the program's calls
  * (preload/hooks/thread_count.c). */
 
-/* What the library asks for by io_open() and its like, where these are called in the program's
- * table (writer/base/io_thread.h). Linux closes the file also where close() says that something
- * went wrong. */
+/* io_open() and the like, where cprof calls them in the program's table
+ * (writer/base/io_thread.h). Linux closes the file even if close() fails. */
 long syscall(long number, ...)
 {
     long a[6];
@@ -281,7 +280,7 @@ int ftruncate(int fd, off_t size)
     return FAILS(FILES) ? -1 : NEXT(ftruncate)(fd, size);
 }
 
-/* Linux closes the file also where close() says that something went wrong. */
+/* Linux closes the file even if close() fails. */
 int close(int fd)
 {
     int bad = FAILS(FILES), rc = NEXT(close)(fd);

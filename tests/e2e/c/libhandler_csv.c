@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An example of a trace handler: how many durations of each category a program had and how long
- * they took, as CSV.
+/* An example of a trace handler. It writes the number and total time of a program's durations in
+ * each category as CSV.
  *
  *     cc -shared -fPIC -o handler_csv.so libhandler_csv.c
- *     LD_PRELOAD=libcprof.so CPROF_TRACE_HANDLERS=/path/handler_csv.so=counts.csv python
- * train.py */
+ *     LD_PRELOAD=libcprof.so CPROF_TRACE_HANDLERS=/path/handler_csv.so=counts.csv \
+ *         python train.py */
 #include "preload/cprof.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static struct row *row_of(const char *category)
     return rows = r;
 }
 
-/* The two calls of a duration come one after the other. */
+/* A duration's two calls are consecutive. */
 static void duration(void *unused, const struct cprof_event *event)
 {
     static int64_t start;
@@ -65,7 +65,7 @@ const struct cprof_trace_handler *cprof_trace_handler_open(const char *argument)
 {
     static struct cprof_trace_handler handler = CPROF_TRACE_HANDLER_DEFAULTS;
     if (!*argument)
-        return NULL; /* where to? */
+        return NULL; /* no file was given */
     path = argument;
     handler.name = "csv";
     handler.duration = duration;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace handler that writes each call it gets as a line of JSON; tests/e2e/test_handlers.py reads
- * them. Its argument is FILE, or MODE:FILE with MODE one of: refuse, version, small, slow, hang (in
- * its close), adds (another one, from a callback), queries, marks, exports (copy.json, from
- * trace_ready). */
+/* A trace handler that writes each call as a line of JSON, for tests/e2e/test_handlers.py. Its
+ * argument is FILE or MODE:FILE. MODE: refuse, version, small, slow, hang (in its close), adds
+ * (another handler, from a callback), queries, marks, exports (copy.json, from trace_ready). */
 #include "preload/cprof.h"
 
 #include <pthread.h>
@@ -81,7 +80,7 @@ static void duration(void *arg, const struct cprof_event *e)
             fprintf(out, "{\"call\": \"added\", \"taken\": %d}\n",
                     cprof_add_trace_handler(handler_of("second")));
     }
-    if (in("marks")) { /* none of it counts */
+    if (in("marks")) { /* none of these counts */
         struct cprof_marker *m = cprof_marker("inside", NULL);
         cprof_marker_start(m);
         cprof_range_push("inside");
@@ -194,7 +193,7 @@ const struct cprof_trace_handler *cprof_trace_handler_open(const char *argument)
     given = *handler_of("first");
     if (in("version"))
         given.version = 7;
-    if (in("small")) /* of a header that ends behind `duration` */
+    if (in("small")) /* of a header that ends after `duration` */
         given.size = offsetof(struct cprof_trace_handler, instant);
     return &given;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A preloaded profiler of memory. At each allocation it checks an address as libunwind does: it
- * writes the byte there into a pipe of the process. Where the pipe's descriptors are bad, it opens
- * the pipe anew. They are good in one descriptor table only.
- * MALLOC_PIPE_REPORT: a file. It gets, at exit, the number of calls on threads named cprof, and of
- * those on threads named cprof-files. */
+/* A preloaded memory profiler. At each allocation it checks an address as libunwind does: it
+ * writes the byte there into a pipe. If the pipe's descriptors are invalid, it opens a new pipe.
+ * They are valid in one descriptor table only.
+ *
+ * MALLOC_PIPE_REPORT names a file. At exit it gets the number of calls on threads named cprof,
+ * and of those on threads named cprof-files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -40,7 +41,7 @@ static void count_thread(void)
     on_files += strcmp(name, "cprof-files") == 0;
 }
 
-/* What libunwind does before it reads from a stack. */
+/* The check that libunwind makes before it reads from a stack. */
 static void look_at(const void *address)
 {
     char byte;

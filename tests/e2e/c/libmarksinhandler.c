@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library whose signal handler marks, for a program that does other things meanwhile. */
+/* A library whose signal handler makes marks. */
 #include <signal.h>
 #include <sys/time.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another preloaded library that wants to know of _exit: says so on stderr and ends the process. */
+/* Another preloaded library that wraps _exit(): reports the call on stderr and ends the process. */
 #include <sys/syscall.h>
 #include <unistd.h>
 

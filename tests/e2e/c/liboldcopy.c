@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for an older build of cprof (its soname is libcprof.so), which finds the real functions
- * as older builds do: what comes behind it, and else what the caller's own object says, whoever
+/* Imitates an older build of cprof (its soname is libcprof.so). Older builds search the real
+ * function in the objects after them, and otherwise through the caller's own object, whichever
  * that is. So two such copies call each other without end. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -40,7 +40,8 @@ void sgemm_(const char *ta, const char *tb, const int *m, const int *n, const in
 {
     sgemm_function *real = (sgemm_function *)find("sgemm_", __builtin_return_address(0));
     real(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, ta_len, tb_len);
-    __asm__ volatile(""); /* a call, not a jump: the next one sees this object as its caller */
+    /* a call, not a tail call: the next function sees this object as its caller */
+    __asm__ volatile("");
 }
 
 FILE *fopen(const char *path, const char *mode)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tool that the CUDA driver and NVTX load through their variables, as Nsight Systems and
- * compute-sanitizer are. OTHER_TOOL=cupti: it is a client of CUPTI, subscribed before the program's
- * first CUDA call, and says at the end how many kernels it recorded; else it only looks. */
+/* A tool that the CUDA driver and NVTX load through their variables, like Nsight Systems and
+ * compute-sanitizer. OTHER_TOOL=cupti: subscribes to CUPTI before the program's first CUDA call
+ * and prints the number of kernels at the end. Otherwise it does nothing. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void at_end(void)
     fprintf(stderr, "other tool: %lu kernels\n", kernels);
 }
 
-/* The driver has registered its own handler by then, which would else run first. */
+/* The driver has registered its own handler by now, which would otherwise run first. */
 static void on_call(void *user, int domain, uint32_t id, const void *data)
 {
     (void)user, (void)data;
@@ -56,8 +56,8 @@ static void *symbol(void *library, const char *name)
     return found;
 }
 
-/* OTHER_TOOL=cupti: takes CUPTI, enables kernels and the kinds whose numbers OTHER_KINDS lists, and
- * throws all away. */
+/* OTHER_TOOL=cupti: subscribes to CUPTI, enables kernels and the kinds whose numbers OTHER_KINDS
+ * lists, and drops all records. */
 int InitializeInjection(void)
 {
     const char *what = getenv("OTHER_TOOL");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that programs open and close again, with a mark made inside. PLUGIN: the name of its
- * function; PAD: bytes of code that it has besides. */
+/* A library that programs open and close repeatedly. A mark is made inside it. PLUGIN: the name
+ * of its function. PAD: bytes of additional code. */
 #ifndef PLUGIN
 #define PLUGIN plugin
 #endif
@@ -16,5 +16,5 @@ void PLUGIN(const char *name)
 {
     if (cprof_mark)
         cprof_mark(name);
-    __asm__ volatile("" ::: "memory"); /* not a jump, so that this function stands on the stack */
+    __asm__ volatile("" ::: "memory"); /* not a tail call, so that this function is on the stack */
 }

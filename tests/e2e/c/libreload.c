@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin with a BLAS of its own, which it calls as another library's: it says which version of
- * the plugin the call reached, and how often it was called since the plugin was loaded. A thread of
- * it makes its last call while the plugin is being closed, which waits for it. */
+/* A plugin with a BLAS of its own, which it calls like another library's. It reports which
+ * version of the plugin the call reached, and the number of calls since the plugin was loaded.
+ * Its thread makes the last call while the plugin is being closed, which waits for it. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A preloaded library that holds up the threads of torch's pool where a machine under load may take
- * the processor from them: behind the wake-up of the caller, and before they ask for Python's lock.
- * The program calls slow_pool(1) before its last call of TorchScript, and slow_pool(2) once it has
- * given back the result. SLOWPOOL_MS is how long a thread then runs on before it asks. */
+/* A preloaded library that delays the threads of torch's pool as a busy machine may: after they
+ * wake up the caller, and before they take Python's lock. The program calls slow_pool(1) before
+ * its last TorchScript call and slow_pool(2) after it has returned the result. SLOWPOOL_MS is
+ * how long a thread then runs before it takes the lock. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the moment long between a look of the cprof thread at a signal and what it does then: half
- * a second. */
+/* Adds half a second between the cprof thread's check of a signal and its reaction. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each thread begins half a second after it was made, as on a machine with much to do. */
+/* Makes each thread begin half a second late, as on a busy machine. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

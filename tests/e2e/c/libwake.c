@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded beside cprof into programs that never call it: each process begins to record before its
- * main(). */
+/* Preloaded with cprof into programs that never call it: each process begins to record before
+ * its main(). */
 #include "preload/cprof.h"
 
 static __attribute__((constructor)) void wake(void)

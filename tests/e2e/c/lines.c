@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `lines [N]`: marks made in functions that know their own lines; prints "FUNCTION FILE:LINE" for
- * each, outermost first. Then N more marks, or marks until stdin ends when N is 0. */
+/* `lines [N]`: makes marks in functions that know their own lines. Prints "FUNCTION FILE:LINE"
+ * for each function, outermost first. Then makes N more marks; if N is 0, until stdin ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
     do {                                                                                           \
         printf("%s %s:%d\n", __func__, __FILE__, __LINE__);                                        \
         call;                                                                                      \
-        __asm__ volatile("" ::: "memory"); /* not a jump */                                        \
+        __asm__ volatile("" ::: "memory"); /* not a tail call */                                   \
     } while (0)
 
 static __attribute__((noinline)) void innermost(void)

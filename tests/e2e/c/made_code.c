@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `made_code [FILE]`: marks made below code that was made at run time and that nothing tells how to
- * unwind, with anything at all in the frame pointer. Prints how many came back; with FILE also how
- * many of them read from or wrote to FILE, which is opened several times after all other
- * descriptors were closed. */
+/* `made_code [FILE]`: makes marks below run-time generated code without unwind information, with
+ * arbitrary values in the frame pointer. Prints how many returned. With FILE, also how many of
+ * them read from or wrote to FILE, which is opened several times after all other descriptors
+ * were closed. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ static int touched(void)
 
 typedef void made_function(void (*function)(void), uintptr_t frame_pointer);
 
-/* On a page of its own, with nothing behind it; *end: its end. */
+/* Maps the code on a page that nothing follows. *end receives the page's end. */
 static made_function *make(uintptr_t *end)
 {
     made_function *call;
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     uintptr_t end, near = (uintptr_t)&n;
     cprof_mark("wake");
     for (int i = 0; sizeof code > 1 && i < 4; i++) {
-        /* libunwind has not asked yet whether it may read there */
+        /* libunwind has not checked this page yet */
         made_function *call = make(&end);
         const uintptr_t pointers[] = {0,
                                       1,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `many_windows STEPS PAUSE_US RANGES [COPY]`: steps with so many ranges and marks and a pause. At
- * a tenth of the way and at the end it prints its resident memory in KB, its open files and its
- * threads. With COPY, the last trace is copied there every ten steps: then all before it are saved,
- * so that no more of them take memory at once, however busy the machine is. For schedules that save
- * a file per step. */
+/* `many_windows STEPS PAUSE_US RANGES [COPY]`: makes steps with RANGES ranges, RANGES marks and
+ * a pause. Prints its resident memory in KB, its open files and its threads, after a tenth of
+ * the steps and at the end. With COPY, it copies the last trace there every ten steps. All
+ * earlier ones are saved then, so that a busy machine does not hold more in memory. For
+ * schedules that save a file per step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes every call of cprof.h; tests/e2e/test_markers.py runs it with and without the library and
- * reads the trace. Each `mode` is a function below; the main thread marks STEPS steps. Usage: marks
- * mode */
+/* Makes every call of cprof.h. tests/e2e/test_markers.py runs it with and without cprof and
+ * reads the trace. Each `mode` is a function below; the main thread marks STEPS steps. Usage:
+ * marks mode */
 #include "preload/cprof.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@
 #define THREADS 64
 #define PAIRS   1000
 
-/* What each call returns, for the test to compare; every kind of event in every step. */
+/* Prints what each call returns. Each step has every kind of event. */
 static void all_calls(void)
 {
     static const char *const categories[] = {"data", NULL, "", "io"};
@@ -121,7 +121,7 @@ static void long_names(void)
     struct cprof_marker *m = cprof_marker(name, NULL);
     name[60000] = '\0';
     struct cprof_marker *fits = cprof_marker(name, NULL);
-    memset(name, 'x', size); /* nothing of the caller's is kept */
+    memset(name, 'x', size); /* cprof must not keep the caller's memory */
     for (int step = 0; step < STEPS; step++) {
         cprof_marker_start(m);
         cprof_marker_finish(m);
@@ -133,21 +133,21 @@ static void long_names(void)
     free(name);
 }
 
-/* Each misuse once per step. */
+/* Each misuse, once per step. */
 static void misuses(void)
 {
     struct cprof_marker *a = cprof_marker("a", NULL), *b = cprof_marker("b", NULL);
     struct cprof_marker *twice = cprof_marker("twice", NULL);
     for (int step = 0; step < STEPS; step++) {
-        cprof_marker_finish(a); /* never begun */
+        cprof_marker_finish(a); /* never started */
         cprof_range_pop();      /* nothing to pop */
         cprof_marker_start(twice);
-        cprof_marker_start(twice); /* begun already */
+        cprof_marker_start(twice); /* started twice */
         cprof_marker_finish(twice);
         cprof_marker_finish(twice);
         cprof_marker_start(a);
         cprof_marker_start(b);
-        cprof_marker_finish(a); /* before b: b is cut */
+        cprof_marker_finish(a); /* before b, which is cut */
         cprof_marker_finish(b);
         cprof_range_push("cut too");
         cprof_marker_start(b);
@@ -157,7 +157,8 @@ static void misuses(void)
     }
 }
 
-/* The same by markers that are not among the first ones, of which each thread knows more. */
+/* The same misuses of markers that are not among a thread's first ones, for which it has fast
+ * bits. */
 static void misuses_of_many(void)
 {
     for (int i = 0; i < 64; i++) {
@@ -219,7 +220,7 @@ static void many_threads(void)
 {
     pthread_t threads[THREADS];
     pthread_barrier_t barrier;
-    cprof_step(); /* warm-up ends */
+    cprof_step(); /* the warmup ends */
     pthread_barrier_init(&barrier, NULL, THREADS);
     for (int i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, pairs_on_thread, &barrier);
@@ -247,7 +248,7 @@ static void open_at_thread_end(void)
     }
 }
 
-/* Markers more than the bits of a thread's word of open ones. */
+/* More markers than a thread's word of open markers has bits. */
 static void many_markers(void)
 {
     struct cprof_marker *m[100];
@@ -265,7 +266,7 @@ static void many_markers(void)
     }
 }
 
-/* A forked child is inert; what its parent has open stays the parent's. */
+/* A forked child is inert; its parent's open markers stay the parent's. */
 static void forked(void)
 {
     struct cprof_marker *m = cprof_marker("parent", NULL);

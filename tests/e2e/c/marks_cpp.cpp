@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every call of cprof.h from C++11: in namespaces, through function pointers, beside a class that has the same names.
- * Compiled and run by tests/e2e/test_markers.py. */
+/* Every call of cprof.h from C++11: in namespaces, through function pointers, and beside a class
+ * with the same names. Compiled and run by tests/e2e/test_markers.py. */
 #include "preload/cprof.h"
-#include "preload/cprof.h" /* twice does no harm */
+#include "preload/cprof.h" /* including it twice must work */
 
 #include <cstdio>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that speaks NVTX through the real headers: everything that a trace shows of it, one
- * mode per test. Built where the compiler finds nvtx3; elsewhere it says so and exits 77. Usage:
- * nvtx MODE */
+/* Makes NVTX calls through the real headers, a mode per test: all that a trace shows of NVTX.
+ * Built if the compiler finds nvtx3. Otherwise it prints so and exits with 77. Usage: nvtx MODE */
 #include <stdio.h>
 
 #if defined(__has_include)

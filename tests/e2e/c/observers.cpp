@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a C++ extension may do beside a profiler: observers of its own, for all threads or for one, and calls through an entry that may lead to
- * cprof. Compiled against the installed PyTorch's headers. */
+/* Things that a C++ extension may do beside a profiler: observers for all threads or one, and
+ * calls through an entry that may lead to cprof. Compiled with the headers of the installed
+ * PyTorch. */
 #include <ATen/record_function.h>
 
 #include <atomic>
@@ -51,7 +52,7 @@ void forget(uint64_t handle)
     at::removeCallback(handle);
 }
 
-/* -1: one ended elsewhere, or without its context */
+/* -1: a call ended on another thread or without its context */
 int64_t seen(int which)
 {
     return strange ? -1 : which ? ended.load() : begun.load();
@@ -67,7 +68,8 @@ void *fails(size_t)
     throw std::bad_alloc();
 }
 
-/* How the call ended, with `new_slot` leading to a function that fails: 1: std::bad_alloc. */
+/* Calls demangle() while `new_slot` leads to a function that fails. Returns 1 for
+ * std::bad_alloc. */
 int demangle_without_memory(std::string (*demangle)(const char *), void **new_slot,
                             const char *name)
 {

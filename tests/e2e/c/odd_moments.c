@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that come at the worst moment: cancelled threads, signal handlers in the middle of malloc()
- * or of a step, forks while another thread marks steps. Says what became of it. */
+/* Calls at the worst moments: in cancelled threads, in signal handlers inside malloc() or a
+ * step, at forks while another thread marks steps. Prints the outcome. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -35,7 +35,8 @@ static void *cancelled(void *unused)
 {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     pthread_cancel(pthread_self());
-    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL); /* the next call that may end it does */
+    /* the next cancellation point ends the thread */
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
     cprof_mark("first");
     pthread_testcancel();
     return unused;
@@ -52,7 +53,7 @@ static void cancel(void)
     printf("cancelled %d, step %ld\n", how == PTHREAD_CANCELED, (long)cprof_step_number());
 }
 
-/* ---- a thread is cancelled in a step, and in an event with a stack: nobody waits for it ---- */
+/* ---- a thread is cancelled in a step, and in an event with a stack: others must not wait ---- */
 
 static void *cancelled_in_step(void *unused)
 {
@@ -60,7 +61,7 @@ static void *cancelled_in_step(void *unused)
     pthread_cancel(pthread_self());
     pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
     cprof_step();
-    atomic_store(&stop, 1); /* nothing in it was a place to be cancelled at */
+    atomic_store(&stop, 1); /* the step was no cancellation point */
     pthread_testcancel();
     return unused;
 }
@@ -130,7 +131,7 @@ static void leave_in_malloc(void)
     allocate(NULL);
 }
 
-/* ---- a handler leaves, on a stack of its own of the usual size ---- */
+/* ---- a handler leaves, on an alternate stack of the usual size ---- */
 
 static void leave_on_small_stack(long size)
 {
@@ -180,7 +181,7 @@ static void *mark_steps(void *unused)
     return unused;
 }
 
-/* ---- a handler does not return to the mark that it interrupts ---- */
+/* ---- a handler does not return to the mark that it interrupted ---- */
 
 static sigjmp_buf back;
 static volatile long marks;
@@ -218,7 +219,7 @@ static void jump_out_of_metadata(int n)
     puts("came back");
 }
 
-/* ---- handlers end threads that mark steps: others do not wait for them ---- */
+/* ---- handlers end threads that mark steps: others must not wait for them ---- */
 
 static void end_thread(int unused)
 {
@@ -242,9 +243,10 @@ static void end_in_steps(int n)
     puts("came back");
 }
 
-/* ---- forks while another thread looks at what is loaded, as each step does with stacks on ---- */
+/* ---- forks while another thread reads the loaded objects, as each step does with stacks on
+ * ---- */
 
-/* Exit status of a child that loads the library; -1: it hangs. */
+/* Exit status of a child that loads the library; -1: the child hangs. */
 static int load_in_child(const char *library)
 {
     int status = 0;
@@ -270,7 +272,7 @@ static void forks(const char *library, int n)
     printf("child %d\n", status);
 }
 
-/* ---- many threads of one event each ---- */
+/* ---- many threads with one event each ---- */
 
 static pthread_barrier_t all;
 
@@ -283,8 +285,8 @@ static void *mark_once(void *unused)
     return unused;
 }
 
-/* Not getrusage(): its figure begins with that of the process that executed this program. */
-/* A line of /proc/self/status. */
+/* getrusage() would include the peak of the process that executed this program. */
+/* The value in KB of a line of /proc/self/status. */
 static long kb_of(const char *key)
 {
     char line[256];
@@ -319,8 +321,8 @@ static void wait_for_a_line(void)
         exit(2);
 }
 
-/* Three quarters of a limited address space must be left when each of so many threads has had an
- * event and the events are in the file. */
+/* Each of n threads has had an event, and the events are in the file. Three quarters of a
+ * limited address space must then be free. */
 static void limited_threads(int n)
 {
     const struct rlimit limit = {UINT64_C(2) << 30, UINT64_C(2) << 30};
@@ -355,7 +357,7 @@ static void *mark_and_end(void *unused)
     return unused;
 }
 
-/* What threads took that came and went must come back while the recording goes on. */
+/* The memory of ended threads must be freed while recording goes on. */
 static void threads_in_turn(int n)
 {
     cprof_mark("awake");
@@ -403,7 +405,7 @@ static void on_stack_of(size_t bytes, void *(*work)(void *))
     pthread_join(thread, NULL);
 }
 
-/* The smallest that threads have wakes cprof up; one of 48 KB writes a copy of the trace. */
+/* The smallest possible thread wakes cprof up; one of 48 KB writes a copy of the trace. */
 static void small_stacks(const char *path)
 {
     export_to = path;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans that nobody closes. `stay N`: N threads hold three open spans each while main ends the
- * process. `end N`: the N threads end with theirs open, and the program marks steps before and
- * after. */
+/* Spans that are never closed. `stay N`: N threads hold three open spans each while main() ends
+ * the process. `end N`: the N threads end with theirs open, and the program marks steps before
+ * and after. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training in C++. Marks its steps when it has an argument. OPTIMIZER: with an optimizer of
- * libtorch, whose headers take three times as long to compile. */
+/* A training program in C++. Marks its steps when it has an argument. OPTIMIZER: uses an
+ * optimizer of libtorch, whose headers take three times as long to compile. */
 #include <cstdio>
 
 #include <ATen/core/Tensor.h>

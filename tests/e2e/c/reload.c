@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens, calls and closes a plugin whose file is replaced meanwhile. Arguments: its versions. Says
- * what they answer. */
+/* Opens, calls and closes a plugin whose file is replaced meanwhile. Arguments: the plugin's
+ * versions. Prints their answers. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "preload/cprof.h"
 
-/* As installers do: a file of its own, then the name. */
+/* Replaces the plugin as installers do: writes a new file, then renames it. */
 static void install(const char *from)
 {
     char buf[65536];
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
         install(argv[i]);
         printf("%d ", answer("./plugin.so"));
     }
-    for (int i = 1; i < argc; i++) /* each, most likely, where the one before was */
+    for (int i = 1; i < argc; i++) /* each version is likely to get the previous one's address */
         printf("%d ", answer(argv[i]));
     puts("");
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks steps, and prints whether it runs with more rights than its user and which of cprof's
- * variables it has. The test links it to the library by an absolute path and makes it set-user-ID,
+/* Marks steps. Prints whether it runs with more rights than its user, and one of cprof's
+ * variables. The test links it to the library by an absolute path and makes it set-user-ID,
  * because LD_PRELOAD does not reach such a program. */
 #include <stdio.h>
 #include <stdlib.h>

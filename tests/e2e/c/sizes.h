@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a long-running program has grown to, printed for tests that compare it with earlier. */
+/* Prints the memory, files and threads of a long-running program, for tests that compare them
+ * over time. */
 #ifndef TESTS_E2E_C_SIZES_H
 #define TESTS_E2E_C_SIZES_H
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Entries of a folder without "." and "..". */
+/* The number of entries of a folder without "." and "..". */
 static inline long entries(const char *folder)
 {
     long n = 0;
@@ -20,7 +21,7 @@ static inline long entries(const char *folder)
     return n - 2;
 }
 
-/* The cprof thread has a file open for moments only: the fewest of several looks. */
+/* The cprof thread opens files for moments only, so the lowest of several counts is taken. */
 static inline long open_files(void)
 {
     long fewest = entries("/proc/self/fd");
@@ -32,8 +33,7 @@ static inline long open_files(void)
     return fewest;
 }
 
-/* Resident memory of its own in KB, without pages of files, which the kernel takes and brings again
- * as it likes. */
+/* Anonymous resident memory in KB. The kernel may drop and reload pages of files. */
 static inline long own_kb(void)
 {
     char line[256];
@@ -46,7 +46,7 @@ static inline long own_kb(void)
     return kb;
 }
 
-/* Resident memory, open files and threads of this process, on stdout. */
+/* Prints resident memory, open files and threads of this process on stdout. */
 static inline void print_size(long step)
 {
     long files = open_files(), kb = own_kb();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `soak SECONDS STEPS PAUSE_US THREAD_EACH`: trains nothing for so long and at least so many steps,
- * with all that a long run does to cprof: ranges, counters, in each THREAD_EACH-th step a thread
- * that lives for it, children by fork and by exec. It begins with as many threads at once as never
- * again. Every 100 steps it prints its resident memory in KB, its open files and its threads. */
+/* `soak SECONDS STEPS PAUSE_US THREAD_EACH`: runs for at least SECONDS and STEPS and does all
+ * that a long run does to cprof: ranges, counters, children by fork and by exec. Each
+ * THREAD_EACH-th step has a thread that lives for that step. The largest number of concurrent
+ * threads is at the start. Every 100 steps it prints its resident memory in KB, its open files
+ * and its threads. */
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `steady PATH [PAUSE_US]`: makes marks m0, m1, m2 … until it is killed, a step after each 20, and
- * keeps how many it has made, and when the last one was (ns since 1970), in the file PATH, which
- * outlives it. */
+/* `steady PATH [PAUSE_US]`: makes marks m0, m1, m2 … until it is killed, with a step after each
+ * 20. The file PATH, which survives the kill, has the number of marks and the time of the last
+ * one (ns since 1970). */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

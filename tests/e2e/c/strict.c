@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that locks itself in: a seccomp filter that kills the process at any system call but
- * those that it needs itself (argument "kill"), or refuses them with EPERM ("refuse"), or none
- * ("none"). Then it computes and ends. With a second argument it also marks ranges and steps. */
+/* A program with a seccomp filter. For system calls that the program does not need, the filter
+ * kills the process (argument "kill") or returns EPERM ("refuse"); "none" installs no filter.
+ * Then it computes and ends. With a second argument it also marks ranges and steps. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -24,7 +24,7 @@ static int lock_in(unsigned otherwise)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        /* what this program, and what the C library, need to compute, print and end */
+        /* System calls that this program and the C library need to compute, print and end. */
         ALLOW(write),
         ALLOW(writev),
         ALLOW(futex),

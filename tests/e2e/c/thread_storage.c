@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes five steps in a program whose thread-local storage takes nearly a megabyte of each thread's
- * stack, as threadprivate variables of Fortran do. */
+/* Makes five steps in a program whose thread-local storage takes nearly 1 MB of each thread's
+ * stack, like threadprivate variables of Fortran. */
 #include <stdio.h>
 
 #include "preload/cprof.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the calls of cprof.h with which a program tells where its training stands;
- * tests/e2e/test_training.py runs it and reads the traces. Each `mode` is a function below. Usage:
- * training mode */
+/* Makes the calls of cprof.h that describe a training's progress. tests/e2e/test_training.py
+ * runs it and reads the traces. Each `mode` is a function below. Usage: training mode */
 #include "preload/cprof.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A step that leaves a mark with its number, so that the trace tells which steps it holds. */
+/* A step with a mark that holds its number, so that a trace shows its steps. */
 static void step(void)
 {
     char name[32];
@@ -17,7 +16,7 @@ static void step(void)
     cprof_step();
 }
 
-/* What each call returns; two traces, of which the second has what came after the first. */
+/* Prints what each call returns. Makes two traces; the second has the calls after the first. */
 static void metadata(void)
 {
     printf("%d", cprof_add_metadata("model", "resnet"));
@@ -36,7 +35,7 @@ static void metadata(void)
     step();
 }
 
-/* Three epochs of five batches of four samples; behind each epoch something that is no batch. */
+/* Three epochs of five batches of four samples. A validation, which is no batch, follows each. */
 static void epochs(void)
 {
     for (int epoch = 0; epoch < 3; epoch++) {
@@ -52,13 +51,13 @@ static void epochs(void)
     }
 }
 
-/* Two parts of a program of nine steps, the second without its end. */
+/* Two regions in a program of nine steps, the second without its end. */
 static void regions(void)
 {
     cprof_range_push("setup");
     cprof_range_pop();
     step();
-    cprof_stop(); /* of nothing */
+    cprof_stop(); /* no region is open */
     cprof_start();
     step();
     cprof_start(); /* nested */
@@ -74,7 +73,7 @@ static void regions(void)
     step();
 }
 
-/* A part of a program that marks no step. */
+/* A region in a program without steps. */
 static void region_without_steps(void)
 {
     cprof_range_push("outside");
@@ -87,7 +86,7 @@ static void region_without_steps(void)
     cprof_range_pop();
 }
 
-/* Records the steps whose samples are a multiple of 8; returns nonsense once. */
+/* Records the steps whose samples are a multiple of 8. Returns an invalid action once. */
 static int choose(const struct cprof_time *time, void *arg)
 {
     printf("%s %lld %lld\n", (const char *)arg, (long long)time->step, (long long)time->sample);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between its steps: vfork children that leave by _exit, in the parent's memory, and one that
- * becomes another program. Prints the sum of their exit statuses. */
+/* Between its steps: vfork children that call _exit() in the parent's memory, and one that
+ * executes another program. Prints the sum of their exit statuses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a library that refers to the function of CPROF_STEP=symbol:, marks ranges for half a
- * second, and says how often all loaded objects were looked at meanwhile
- * (tests/e2e/test_step_names.py). Arguments: the library; "writable", and what the loader made
- * read-only in it is writable again; "fork", and a child says how often it asked for objects at
- * all. */
+/* Opens a library that refers to the function of CPROF_STEP=symbol:, makes ranges for half a
+ * second, and prints how often all loaded objects were walked meanwhile
+ * (tests/e2e/test_step_names.py).
+ *
+ * Arguments: the library; "writable" makes the parts writable that the loader made read-only;
+ * "fork" makes a child print how often it walked the objects at all. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ struct walk {
     unsigned shown;
 };
 
-static unsigned asked, walks; /* one thread at a time */
+static unsigned asked, walks; /* no lock: one thread at a time */
 
 static int show(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -33,7 +34,7 @@ static int show(struct dl_phdr_info *info, size_t size, void *arg)
     return walk->look(info, size, walk->arg);
 }
 
-/* Instead of the C library's, for the library as well. */
+/* Replaces the C library's function, also for cprof. */
 int dl_iterate_phdr(look_function *look, void *arg)
 {
     struct walk walk = {look, arg, 0};
@@ -60,7 +61,7 @@ static int make_writable(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void mark_ranges(void)
 {
-    struct timespec pause = {0, 6000000}; /* longer than the library waits between two looks */
+    struct timespec pause = {0, 6000000}; /* longer than cprof waits between two searches */
     for (int i = 0; i < 80; i++) {
         cprof_range_push("range");
         cprof_range_pop();
