@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 Runs every unit suite in one libcheck runner. Runs on the
- * main thread; libcheck forks one process per test.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs every unit suite in one libcheck runner, on the main thread. libcheck forks a process per
+ * test.
  *
  * A suite is a file tests/unit/<room>/test_<name>.c that defines `Suite *suite_<name>(void)`. The
  * Makefile turns the file names into rows SUITE(<name>) of suites.def, so a new file needs no other

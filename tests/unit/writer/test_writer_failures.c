@@ -444,7 +444,7 @@ START_TEST(the_thread_is_a_good_guest)
 }
 END_TEST
 
-START_TEST(a_rest_costs_no_wake_ups)
+START_TEST(an_idle_cprof_thread_does_not_wake_up)
 {
     session_start(ACTION_SKIP, false);
     session_sleep(100);
@@ -478,7 +478,7 @@ Suite *suite_writer_failures(void)
     tcase_add_test(failures, a_forked_child_is_inert);
     tcase_add_test(failures, a_killed_process_leaves_a_whole_trace);
     tcase_add_test(failures, the_thread_is_a_good_guest);
-    tcase_add_test(failures, a_rest_costs_no_wake_ups);
+    tcase_add_test(failures, an_idle_cprof_thread_does_not_wake_up);
     suite_add_tcase(suite, failures);
     return suite;
 }

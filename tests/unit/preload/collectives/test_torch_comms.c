@@ -105,7 +105,7 @@ static const char *told(const void *object)
     return text.data;
 }
 
-START_TEST(what_is_said)
+START_TEST(args_of_transfers)
 {
     ck_assert_str_eq(
         told(comms("_allgather_base", 3)),
@@ -119,7 +119,7 @@ START_TEST(what_is_said)
 }
 END_TEST
 
-START_TEST(older_ones)
+START_TEST(args_of_older_versions)
 {
     static const char wanted[] =
         "\"Collective name\": \"allreduce\", \"In msg nelems\": 8, \"Out msg nelems\": 32, "
@@ -165,7 +165,7 @@ START_TEST(long_lists_are_cut_as_kineto_cuts_them)
 }
 END_TEST
 
-START_TEST(what_is_none)
+START_TEST(other_objects_are_no_transfers)
 {
     struct torch_comms read;
     ck_assert(!torch_comms_read(&read)); /* the thread is in no transfer */
@@ -181,7 +181,7 @@ START_TEST(what_is_none)
 }
 END_TEST
 
-START_TEST(an_unlikely_name_is_none)
+START_TEST(impossible_fields_are_left_out)
 {
     void *object = comms("allreduce", 0);
     SET(object, l->pc_group + 8, uint64_t, UINT64_C(1) << 40);
@@ -199,12 +199,12 @@ Suite *suite_torch_comms(void)
     Suite *suite = suite_create("torch_comms");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, start, NULL);
-    tcase_add_test(all, what_is_said);
-    tcase_add_loop_test(all, older_ones, 0, 2);
+    tcase_add_test(all, args_of_transfers);
+    tcase_add_loop_test(all, args_of_older_versions, 0, 2);
     tcase_add_test(all, the_other_side_of_a_send);
     tcase_add_test(all, long_lists_are_cut_as_kineto_cuts_them);
-    tcase_add_test(all, what_is_none);
-    tcase_add_test(all, an_unlikely_name_is_none);
+    tcase_add_test(all, other_objects_are_no_transfers);
+    tcase_add_test(all, impossible_fields_are_left_out);
     suite_add_tcase(suite, all);
     return suite;
 }

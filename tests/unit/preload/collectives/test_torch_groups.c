@@ -84,7 +84,7 @@ END_TEST
 
 /* The word after the group is the tag. A receive from any rank is a transfer between two ranks,
  * although it names no peer. */
-START_TEST(whoever_sends_first)
+START_TEST(a_receive_from_any_rank)
 {
     void *received = TENSOR(FLOAT, 10), *world = group(1, 4);
     struct torch_group got;
@@ -126,7 +126,7 @@ START_TEST(a_tensor_that_is_sent_in_two_groups_has_none)
 END_TEST
 
 /* The sent tensor is the input before the group; results stand before it. */
-START_TEST(of_several_tensors_the_one_that_is_sent)
+START_TEST(the_sent_tensor_identifies_the_group)
 {
     void *in = TENSOR(FLOAT, 10), *out = TENSOR(FLOAT, 20);
     struct torch_group got;
@@ -169,7 +169,7 @@ START_TEST(ranges_without_tensors)
 }
 END_TEST
 
-START_TEST(what_is_no_group)
+START_TEST(other_objects_are_no_groups)
 {
     void *sent = TENSOR(FLOAT, 10);
     struct torch_group got;
@@ -250,7 +250,7 @@ START_TEST(sends_are_counted_apart)
 }
 END_TEST
 
-START_TEST(what_a_range_says)
+START_TEST(args_of_ranges)
 {
     struct torch_group of = {(void *)0x10, 4, 1, 2, PEER_TO, 7};
     ck_assert_str_eq(
@@ -287,14 +287,14 @@ Suite *suite_torch_groups(void)
     tcase_add_checked_fixture(all, start, NULL);
     tcase_add_test(all, names);
     tcase_add_test(all, a_range_takes_what_its_operator_noted);
-    tcase_add_test(all, whoever_sends_first);
+    tcase_add_test(all, a_receive_from_any_rank);
     tcase_add_test(all, a_tensor_that_is_sent_in_two_groups_has_none);
-    tcase_add_test(all, of_several_tensors_the_one_that_is_sent);
+    tcase_add_test(all, the_sent_tensor_identifies_the_group);
     tcase_add_test(all, ranges_without_tensors);
-    tcase_add_test(all, what_is_no_group);
+    tcase_add_test(all, other_objects_are_no_groups);
     tcase_add_test(all, another_group_begins_anew);
     tcase_add_test(all, sends_are_counted_apart);
-    tcase_add_test(all, what_a_range_says);
+    tcase_add_test(all, args_of_ranges);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -177,7 +177,7 @@ static void fill_stderr(int ends[2])
     ck_assert_int_ge(dup2(ends[1], 2), 0);
 }
 
-START_TEST(lines_that_nobody_takes_are_left_out)
+START_TEST(lines_for_a_full_pipe_are_dropped)
 {
     int ends[2], saved = dup(2);
     char text[4096], last[32] = "";
@@ -200,7 +200,7 @@ START_TEST(lines_that_nobody_takes_are_left_out)
 }
 END_TEST
 
-START_TEST(what_cannot_be_started_says_why)
+START_TEST(a_failed_start_reports_its_reason)
 {
     int error = 0;
     struct spawn_request request = {.argv = (const char *[]){"/proc/nowhere/at/all", NULL},
@@ -316,8 +316,8 @@ Suite *suite_spawn(void)
     tcase_add_test(tcase, input_arrives_whole);
     tcase_add_test(tcase, lines_are_relayed_with_the_prefix);
     tcase_add_loop_test(tcase, lines_go_into_no_file_of_the_programs, 0, 2);
-    tcase_add_test(tcase, lines_that_nobody_takes_are_left_out);
-    tcase_add_test(tcase, what_cannot_be_started_says_why);
+    tcase_add_test(tcase, lines_for_a_full_pipe_are_dropped);
+    tcase_add_test(tcase, a_failed_start_reports_its_reason);
     tcase_add_test(tcase, the_host_sees_no_child);
     tcase_add_test(tcase, the_program_gets_a_clean_process);
     tcase_add_test(tcase, a_killed_program_takes_its_children_along);

@@ -183,7 +183,7 @@ START_TEST(urls_that_are_refused_and_shown)
 }
 END_TEST
 
-START_TEST(ends_are_judged)
+START_TEST(exit_statuses_of_curl)
 {
     static const struct {
         int status;
@@ -224,7 +224,7 @@ Suite *suite_upload(void)
     tcase_add_test(tcase, a_request_goes_to_the_servers_that_are_named);
     tcase_add_test(tcase, nothing_is_cut);
     tcase_add_test(tcase, urls_that_are_refused_and_shown);
-    tcase_add_test(tcase, ends_are_judged);
+    tcase_add_test(tcase, exit_statuses_of_curl);
     suite_add_tcase(suite, tcase);
     return suite;
 }

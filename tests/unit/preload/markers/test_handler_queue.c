@@ -181,7 +181,7 @@ START_TEST(steps_leave_room_for_what_is_rarer)
 }
 END_TEST
 
-START_TEST(what_nobody_wants_takes_no_room)
+START_TEST(unwanted_events_take_no_room)
 {
     session_prepare();
     struct cprof_trace_queue *q = cprof_trace_queue_for("q", 1, 1u << SHUT);
@@ -216,7 +216,7 @@ START_TEST(close_comes_although_it_is_full)
 }
 END_TEST
 
-START_TEST(one_that_nobody_reads_any_more)
+START_TEST(a_queue_that_was_left_loses_nothing)
 {
     session_start(ACTION_ACTIVE, false);
     struct cprof_trace_queue *q = new_queue();
@@ -270,9 +270,9 @@ Suite *suite_handler_queue(void)
     tcase_add_test(c, what_does_not_fit_is_counted);
     tcase_add_test(c, marks_leave_room_for_what_is_rare);
     tcase_add_test(c, steps_leave_room_for_what_is_rarer);
-    tcase_add_test(c, what_nobody_wants_takes_no_room);
+    tcase_add_test(c, unwanted_events_take_no_room);
     tcase_add_test(c, close_comes_although_it_is_full);
-    tcase_add_test(c, one_that_nobody_reads_any_more);
+    tcase_add_test(c, a_queue_that_was_left_loses_nothing);
     tcase_add_test(c, a_message_larger_than_what_is_read_at_once);
     tcase_add_test(c, waiting_ends);
     suite_add_tcase(s, c);

@@ -175,7 +175,7 @@ static void all_differ(unsigned width, unsigned before)
 }
 
 /* <dff> and <dfff> once had the same hash: their beginning or end cancelled out the length. */
-START_TEST(texts_that_differ_have_other_prints)
+START_TEST(different_texts_have_different_hashes)
 {
     for (unsigned before = 0; before < 36; before++)
         for (unsigned width = 1; width <= 4; width *= 2)
@@ -265,7 +265,7 @@ Suite *suite_pyframes(void)
     tcase_add_test(all, lines_at_the_edges);
     tcase_add_test(all, hostile_tables);
     tcase_add_test(all, texts);
-    tcase_add_test(all, texts_that_differ_have_other_prints);
+    tcase_add_test(all, different_texts_have_different_hashes);
     tcase_add_test(all, versions);
     tcase_add_test(all, an_interpreter_says_its_layout);
     tcase_add_test(all, what_makes_no_sense_is_not_believed);

@@ -56,7 +56,7 @@ static void *come_and_go(void *path)
     return NULL;
 }
 
-START_TEST(what_is_there_is_known_while_others_come_and_go)
+START_TEST(libraries_are_found_while_others_come_and_go)
 {
     static char paths[COPIES][32];
     pthread_t threads[COPIES];
@@ -84,7 +84,7 @@ Suite *suite_unwind(void)
 {
     Suite *suite = suite_create("unwind");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, what_is_there_is_known_while_others_come_and_go);
+    tcase_add_test(all, libraries_are_found_while_others_come_and_go);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -80,7 +80,7 @@ START_TEST(a_kill_in_a_drop_keeps_the_file_whole)
 END_TEST
 
 /* In a container, the next run has the pid of the killed one, and so the same names. */
-START_TEST(what_a_kill_in_a_drop_left_is_in_no_way)
+START_TEST(a_copy_left_by_a_killed_drop_is_replaced)
 {
     uint64_t older;
     struct sink *s = make_halves(false, &older);
@@ -93,7 +93,7 @@ START_TEST(what_a_kill_in_a_drop_left_is_in_no_way)
 END_TEST
 
 /* _i: 0 FIFO, 1 folder, 2 link, 3 link to nothing */
-START_TEST(what_a_drop_finds_in_its_way_stays)
+START_TEST(other_files_with_the_copys_name_stay)
 {
     uint64_t older;
     struct stat st;
@@ -140,8 +140,8 @@ Suite *suite_sink_drop(void)
     tcase_set_timeout(all, 60);
     tcase_add_loop_test(all, any_call_of_a_drop_may_fail, 0, 10);
     tcase_add_test(all, a_kill_in_a_drop_keeps_the_file_whole);
-    tcase_add_test(all, what_a_kill_in_a_drop_left_is_in_no_way);
-    tcase_add_loop_test(all, what_a_drop_finds_in_its_way_stays, 0, 4);
+    tcase_add_test(all, a_copy_left_by_a_killed_drop_is_replaced);
+    tcase_add_loop_test(all, other_files_with_the_copys_name_stay, 0, 4);
     tcase_add_test(all, only_what_is_there_is_dropped);
     suite_add_tcase(suite, all);
     return suite;

@@ -74,7 +74,7 @@ START_TEST(a_regular_program_is_remembered)
 END_TEST
 
 /* A span that launches again and again, like the outer of many, must not count as old. */
-START_TEST(what_is_used_stays)
+START_TEST(a_span_that_is_used_stays)
 {
     uint64_t outer = launch(1, 2 * ATTRIBUTION_MOST - 1);
     ck_assert_uint_eq(placed(outer), 1);
@@ -96,7 +96,7 @@ Suite *suite_attribution(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, two_threads_leave_each_others_spans_alone);
     tcase_add_loop_test(c, a_regular_program_is_remembered, 0, 8);
-    tcase_add_test(c, what_is_used_stays);
+    tcase_add_test(c, a_span_that_is_used_stays);
     suite_add_tcase(s, c);
     return s;
 }

@@ -36,7 +36,7 @@ static int64_t found(uint64_t window, uint64_t thread, int64_t sequence)
     return at->start_ns;
 }
 
-START_TEST(the_one_that_starts_last_wins)
+START_TEST(the_operator_that_starts_last_wins)
 {
     ck_assert_int_eq(found(1, 1, 7), -1);
     forward(1, 1, 7, 100);
@@ -135,7 +135,7 @@ Suite *suite_flows(void)
     Suite *suite = suite_create("flows");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
-    tcase_add_test(all, the_one_that_starts_last_wins);
+    tcase_add_test(all, the_operator_that_starts_last_wins);
     tcase_add_test(all, ends_wait_for_what_another_thread_recorded);
     tcase_add_test(all, only_all_three_together_match);
     tcase_add_test(all, a_later_window_has_its_own);

@@ -124,7 +124,7 @@ START_TEST(in_the_order_of_time)
 }
 END_TEST
 
-START_TEST(nobody_listens)
+START_TEST(without_observers_nothing_is_reported)
 {
     session_start(ACTION_ACTIVE, false);
     mark("a", 0);
@@ -159,7 +159,7 @@ START_TEST(the_past_is_thinned_out)
 END_TEST
 
 /* A slow observer misses steps that are not recorded, but never recorded ones. */
-START_TEST(one_that_is_too_slow)
+START_TEST(a_slow_observer_misses_unrecorded_steps_only)
 {
     heard.sleep_us = 100;
     writer_listen(&listener);
@@ -306,7 +306,7 @@ static void mark_after_which_look(const struct mark *m)
 
 /* look() prepares a handler for the marks that it gets next. So a mark made during a look waits for
  * the next look. */
-START_TEST(marks_wait_for_the_look_behind_them)
+START_TEST(marks_made_during_a_look_wait_for_the_next)
 {
     static struct listener waits;
     waits = listener;
@@ -331,15 +331,15 @@ Suite *suite_observers(void)
     TCase *c = tcase_create("all");
     tcase_add_checked_fixture(c, setup, session_teardown);
     tcase_add_test(c, in_the_order_of_time);
-    tcase_add_test(c, nobody_listens);
+    tcase_add_test(c, without_observers_nothing_is_reported);
     tcase_add_test(c, the_past_is_thinned_out);
-    tcase_add_test(c, one_that_is_too_slow);
+    tcase_add_test(c, a_slow_observer_misses_unrecorded_steps_only);
     tcase_add_test(c, before_the_end_of_its_step);
     tcase_add_test(c, a_second_hold_begins_with_what_was_asked_for);
     tcase_add_loop_test(c, step_0_that_becomes_a_trace, 0, 2);
     tcase_add_test(c, a_window_opens_before_its_first_mark);
     tcase_add_test(c, too_many_marks_before_a_window);
-    tcase_add_test(c, marks_wait_for_the_look_behind_them);
+    tcase_add_test(c, marks_made_during_a_look_wait_for_the_next);
     suite_add_tcase(s, c);
     return s;
 }

@@ -433,7 +433,7 @@ END_TEST
 
 /* A part that a window could not allocate is missing until its end. Created later, it would lack
  * the earlier records. */
-START_TEST(what_found_no_memory_is_not_made_later)
+START_TEST(a_part_without_memory_stays_out_of_its_window)
 {
     if (!alloc_is_ours)
         return;
@@ -479,7 +479,7 @@ Suite *suite_window(void)
     tcase_add_test(all, threads_do_not_stop_for_it);
     tcase_add_test(all, frames_in_the_open_file_are_bounded);
     tcase_add_test(all, a_window_of_a_few_steps_takes_little);
-    tcase_add_test(all, what_found_no_memory_is_not_made_later);
+    tcase_add_test(all, a_part_without_memory_stays_out_of_its_window);
     suite_add_tcase(suite, all);
     return suite;
 }
