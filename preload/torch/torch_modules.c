@@ -176,8 +176,9 @@ static const char glue[] =
     "    return True\n"
     "def disarm():\n"
     "    gone()\n"
+    /* a new list: an import that walks the old one would skip a finder */
     "    if Watch in sys.meta_path:\n"
-    "        sys.meta_path.remove(Watch)\n"
+    "        sys.meta_path = [finder for finder in sys.meta_path if finder is not Watch]\n"
     "    if backends:\n"
     "        leave_backends()\n"
     "    for handle in handles:\n"

@@ -125,6 +125,25 @@ def test_torch_compile_does_the_same(mode, tmp_path):
     assert "torch.compile" in note
 
 
+@needs_torch_2("torch._dynamo came with 2.0")
+def test_no_finder_of_the_program_is_skipped(tmp_path):
+    """cprof's finder leaves the list of finders while the import of torch._dynamo walks it."""
+    result = support.run(support.python("""
+import torch
+class Own:
+    asked = []
+    def find_spec(name, *rest):
+        Own.asked.append(name)
+sys.meta_path.insert(0, Own)
+net = torch.nn.Linear(2, 2)
+while sys.meta_path[0] is Own:
+    net(torch.ones(1, 2)); step()
+import torch._dynamo
+print(sys.meta_path[0] is Own, Own.asked.count("torch._dynamo"))
+"""), tmp_path, WITH_MODULES=1, WARMUP=0, ACTIVE=1000000)
+    assert (result.rc, result.out) == (0, "True 1\n"), result.err
+
+
 @needs_torch_2("its profiler writes no Module Hierarchy without Kineto")
 def test_torchscript_as_torch_writes_it(tmp_path):
     reference = tmp_path / "torch.json"
