@@ -235,7 +235,8 @@ class Comparison:
         lengths = [[side.whole] if self.whole else side.steps for side in self.sides]
         self.step, self.counts = change_of(*lengths), [len(one) for one in lengths]
         rows = [self._row(key) for key in dict.fromkeys(key for side in self.sides for key in side.cells)]
-        self.rows = sorted((row for row in rows if row.change.counts), key=lambda row: (-abs(row.change.difference), row.name, row.kind))
+        # times before memory: nanoseconds and bytes are not compared with each other
+        self.rows = sorted((row for row in rows if row.change.counts), key=lambda row: (row.kind == "memory", -abs(row.change.difference), row.name, row.kind))
         self.within_noise = len(rows) - len(self.rows)
 
     def _row(self, key: Key) -> Row:
