@@ -137,6 +137,8 @@ def program(name, *args):
 def environment(folder, preload=True, env=None, **settings):
     """The environment for a program: settings without their prefix, None to leave one out; env adds other variables."""
     variables = dict(os.environ, PYTHONUNBUFFERED="1", **(env or {}))
+    if settings.get("WITH_MODULES"):
+        variables["WHOLE_TORCH"] = "1"  # cprof's hooks go and come with torch._dynamo
     path = [part for part in variables.get("PYTHONPATH", "").split(os.pathsep) if part not in LIGHT]
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, LIGHT + path))
     libraries = [variables.get("LD_PRELOAD"), str(LIBRARY) if preload else None]

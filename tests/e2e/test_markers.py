@@ -70,10 +70,10 @@ def load(path):
 
 
 def events(trace, ph, name=None):
-    """Events of the program's own, in the order of time; the longer first where a coarse counter gives two the same."""
+    """Events of the program's own, in the order of time; where a coarse counter gives two the same, the longer first, then the one that began first."""
     return sorted((e for e in trace["traceEvents"] if e["ph"] == ph and name in (None, e["name"])
                    and not e["name"].startswith(("ProfilerStep#", "Record Window"))),
-                  key=lambda e: (e["ts"], -e.get("dur", 0)))
+                  key=lambda e: (e["ts"], -e.get("dur", 0), e["args"].get("External id", 0)))
 
 
 def steps(trace):

@@ -18,12 +18,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 KEY = "Module Hierarchy"
 
 
-WHOLE = {"WHOLE_TORCH": "1"}  # cprof's hooks go and come with torch._dynamo
-
-
 @pytest.fixture(scope="module")
 def eager(tmp_path_factory):
-    return run("modules.py", tmp_path_factory.mktemp("eager"), "eager", env=WHOLE, WITH_MODULES=1)
+    return run("modules.py", tmp_path_factory.mktemp("eager"), "eager", WITH_MODULES=1)
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +114,8 @@ def test_program_is_as_without(eager):
 @pytest.mark.parametrize("mode", matrix(["compiled", "late"], "late"))
 def test_torch_compile_does_the_same(mode, tmp_path):
     """The same graphs, breaks, compiled frames and warnings; one line says what is not recorded."""
-    bare = run("modules.py", tmp_path / "bare", mode, env=WHOLE, preload=False)
-    result = run("modules.py", tmp_path / "traced", mode, env=WHOLE, WITH_MODULES=1)
+    bare = run("modules.py", tmp_path / "bare", mode, env={"WHOLE_TORCH": "1"}, preload=False)
+    result = run("modules.py", tmp_path / "traced", mode, WITH_MODULES=1)
     assert printed(result) == printed(bare) and printed(bare)["graphs"]
     assert len([line for line in result.complaints if "torch.compile" in line]) == len(result.complaints) == 1, result.err
     [note] = json.loads(result.traces[0].read_text())["cprof"]["notes"]

@@ -152,12 +152,13 @@ def test_rows_shown(tmp_path):
 
 TRAINING = """
 import sys, torch
+torch.set_num_threads(1)  # on a busy machine several wait for each other
 model, x = torch.nn.Linear(64, 64), torch.ones(32, 64)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(8):
     optimizer.zero_grad()
     if len(sys.argv) > 1:
-        torch.sort(torch.ones(500_000).sin_())
+        torch.sort(torch.ones(2_000_000).sin_())
     model(x).sum().backward()
     optimizer.step()
 """
