@@ -300,7 +300,7 @@ def test_one_failing_part_stops_no_other(tmp_path):
     status, text, found = gpu_check(tmp_path, "--parts", "programs,raw", "--programs", "many,copies", "--program-limit", "0.2", faults="late_ms=2000")
     assert status == 1 and any("did not end within" in failure or "ends with None" in failure for failure in found["failures"]), text
     assert "raw" in found["part_seconds"]
-    status, text, found = gpu_check(tmp_path, "--limit", "6", "--parts", "programs,raw", "--programs", "many")
+    status, text, found = gpu_check(tmp_path, "--limit", "0.2", "--parts", "programs,raw", "--programs", "many")
     assert status == 1 and all("no time left" in failure or "ends with" in failure for failure in found["failures"]), text
 
 

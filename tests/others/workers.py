@@ -105,7 +105,9 @@ def operators(folder):
     for path in sorted(folder.glob("*")):
         if path.suffix in (".json", ".part"):
             trace = json.loads(path.read_text())
-            assert trace["cprof"]["lost"]["total"] == 0 and trace["cprof"]["complete"] == (path.suffix == ".json"), path
+            assert trace["cprof"]["lost"]["total"] == 0, path
+            # a worker may be killed when its file is whole, before it has its last name
+            assert trace["cprof"]["complete"] or path.suffix == ".part", path
             found[path.name] = sum(event["name"] == "aten::linear" for event in trace["traceEvents"])
     return found
 
