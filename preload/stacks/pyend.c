@@ -48,8 +48,8 @@ static void wait_for_readers(void)
 
 /* A call of TorchScript may end on a thread of torch's pool, which wakes the caller before it gives
  * back what the call used. That takes the interpreter's lock. CPython before 3.14 ends a thread
- * that waits for it while the interpreter ends (take_gil()): inside a destructor, which C++ answers
- * by abort(). Recording makes these threads later, so they get their turn here. */
+ * that waits for it while the interpreter ends (take_gil()). Inside a destructor, C++ then ends the
+ * process. Recording makes these threads later, so they get their turn here. */
 static void let_enders_finish(void)
 {
     void *(*save)(void), (*restore)(void *);

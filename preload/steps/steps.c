@@ -94,7 +94,7 @@ static void lock(void)
     holder_before = before;
 }
 
-/* Gives up when a fault's signal handler that calls _exit() has interrupted the lock's holder. */
+/* Gives up when a fault's signal handler ends the process on the thread that holds the lock. */
 static bool lock_for_exit(void)
 {
     if (has_lock)

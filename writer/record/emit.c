@@ -406,25 +406,31 @@ static __attribute__((noinline)) void close_around(struct thread_log *log, uint3
     take_out_span(log, at, end);
 }
 
-uint64_t span_end_in_row(const struct thread_log *log, uint32_t at, uint64_t end)
+/* When the thread began the span that is open above the one at `at`; UINT64_MAX: none is. */
+static uint64_t begin_above(const struct thread_log *log, uint32_t at)
 {
     if (at + 1 >= atomic_load_explicit(&log->depth, memory_order_relaxed))
-        return end;
-    uint64_t above = atomic_load_explicit(&log->spans[at + 1].start, memory_order_relaxed);
+        return UINT64_MAX;
+    return atomic_load_explicit(&log->spans[at + 1].start, memory_order_relaxed);
+}
+
+uint64_t span_end_in_row(const struct thread_log *log, uint32_t at, uint64_t end)
+{
+    uint64_t above = begin_above(log, at);
     return above < end ? above : end;
 }
 
 /* Whether an operator at `at` that ended elsewhere fits into its thread's row: it ends where a span
- * is open above it, or nothing in the row may have ended behind its end. */
+ * is open above it, or nothing in the row ended later. */
 static bool nests(const struct thread_log *log, uint32_t at, uint64_t *end)
 {
     const struct open_span *span = &log->spans[at];
     if (atomic_load_explicit(&span->category, memory_order_relaxed) != CAT_CPU_OP ||
         atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_CROSSES)
         return false;
-    uint64_t told = *end;
-    *end = span_end_in_row(log, at, told);
-    return *end < told || *end >= log->last_end;
+    bool fits = begin_above(log, at) <= *end || *end >= log->last_end;
+    *end = span_end_in_row(log, at, *end);
+    return fits;
 }
 
 void span_close_at(struct thread_log *log, uint64_t id, uint64_t end)

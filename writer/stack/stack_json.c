@@ -312,8 +312,8 @@ void stacks_use(struct stacks_used *used, uint32_t stack)
     }
 }
 
-/* All frames stand in the trailer of each flush. No printf(): a library that registers a conversion
- * of its own, as libquadmath below numpy does, makes glibc's many times slower. */
+/* All frames stand in the trailer of each flush. The C library does not format them: a library that
+ * registers a conversion, as libquadmath below numpy does, makes its formatting far slower. */
 static void put_frame(struct buf *b, uint32_t node, bool first)
 {
     uint32_t frame = stack_table_frame_of(node), caller = stack_table_caller(node);
