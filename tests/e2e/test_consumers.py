@@ -625,12 +625,14 @@ def test_perfetto_takes_the_simulated_run(run_folder):
 @on_simulation
 @pytest.mark.parametrize("exact", [False, True])
 def test_hta_takes_the_simulated_run(run_folder, exact):
-    found = consumers.hta(run_folder, exact=exact)
+    """The critical path only with exact times: a fast processor ends each call of a step within one microsecond. HTA cuts
+    those to 0, leaves them out, and finds no path."""
+    found = consumers.hta(run_folder, exact=exact, critical=exact)
     assert found["ranks"] == [0, 1]
     for rank in found["ranks"]:
         for analysis in ("temporal", "kernels", "idle", "overlap", "bandwidth", "queue", "launches"):
             assert found[analysis][rank], analysis
-        assert found["critical"][rank]["us"] > 0
+        assert not exact or found["critical"][rank]["us"] > 0
 
 
 @on_simulation
