@@ -19,9 +19,9 @@ def people_events():
         yield dict(tool.span(f"ProfilerStep#{n}", at, 90.0, cat="user_annotation", tid=4194305), args={"thread": 5000})
         yield tool.span("aten::linear", at, 50.0, External_id=1, Call_stack="torch/nn.py(3): f;prog.py(2): <module>;")
         yield tool.span("aten::mm", at + 5, 40.0, External_id=2, flops=8000, Call_stack="torch/nn.py(3): f;prog.py(2): <module>;")
-        yield tool.span("sgemm_", at + 8, 30.0, cat="library_call", External_id=3, Call_stack="torch/nn.py(3): f;prog.py(2): <module>;")
+        yield tool.span("sgemm_", at + 8, 30.0, cat="library_call", External_id=3, flops=8000, Call_stack="torch/nn.py(3): f;prog.py(2): <module>;")
         yield tool.span("aten::relu", at + 52, 12.0, External_id=4, Call_stack="prog.py(3): <module>;")
-        yield tool.span("sgemm_", at + 66, 3.0, cat="library_call", External_id=5, Call_stack="gone.py(3): <module>;")
+        yield tool.span("sgemm_", at + 66, 3.0, cat="library_call", External_id=5, flops=10, Call_stack="gone.py(3): <module>;")
 
 
 def test_people_see_operators_by_self_time_with_what_libraries_did_below_them(tmp_path):
@@ -32,6 +32,7 @@ def test_people_see_operators_by_self_time_with_what_libraries_did_below_them(tm
     assert [line[:3] for line in lines[1:6]] == [["aten::mm", "20.000us", "15.38%"], ["sgemm_", "60.000us", "46.15%"], ["aten::relu", "24.000us", "18.46%"],
                                                  ["aten::linear", "20.000us", "15.38%"], ["sgemm_", "6.000us", "4.62%"]]
     assert lines[1][-2:] == ["200.0", "M"] and done.out.splitlines()[2].startswith("  sgemm_")
+    assert lines[5][-1] == "2", "no rate: the FLOPs of sgemm_ are those of all its calls, also below aten::mm"
     assert lines[6] == ["130.000us", "on", "the", "CPU"] and "ProfilerStep" not in done.out
     assert done.out.splitlines()[7] == "2 steps took 180.000us, of which 50.000us (27.78%) lie outside operators on the CPU"
     assert [len(set(line)) > 1 for line in done.out.splitlines()] and "█" in done.out

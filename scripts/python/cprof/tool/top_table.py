@@ -82,7 +82,8 @@ class Table:
         elsewhere = [calls[row.key] for calls in self.averages.below.values() if row.key in calls]  # what stands below others
         own, total = (self._ns(row, is_own) - sum(self._times(sums)[not is_own] for sums in elsewhere) for is_own in (True, False))
         return _Line(row.key, own, total, row.count - sum(sums[0] for sums in elsewhere),
-                     row.self_device_memory_usage if of_gpu else row.self_cpu_memory_usage, row.flops,
+                     row.self_device_memory_usage if of_gpu else row.self_cpu_memory_usage,
+                     0 if elsewhere else row.flops,  # known for all its calls only
                      tuple(sorted(below, key=lambda line: (-line.self_ns, line.name))))
 
     def _cells(self, line: _Line) -> List[str]:
