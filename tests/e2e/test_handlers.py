@@ -26,11 +26,11 @@ TWO_STEPS = {"WARMUP": 1, "ACTIVE": 2, "STEP": "manual"}
 
 
 def logged(path):
-    """What libhandler_log.so was told."""
+    """What libhandler_log.so was calls_of."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def told(calls, *kinds, arg="first"):
+def calls_of(calls, *kinds, arg="first"):
     return [c for c in calls if c["call"] in kinds and c["arg"] == arg]
 
 
@@ -57,15 +57,15 @@ for i in range(6):
 
 # ---- shared objects ------------------------------------------------------------------------------------------
 
-def test_the_example_counts_by_category(tmp_path):
+def test_example_handler_counts_by_category(tmp_path):
     done = marks(tmp_path, STEPS, f"{CSV}={tmp_path}/counts.csv")
     rows = list(csv.DictReader((tmp_path / "counts.csv").open()))
     assert {row["category"]: int(row["count"]) for row in rows} == {"data": 3, "none": 6}
     assert all(int(row["total_ns"]) > 0 for row in rows) and done.complaints == []
 
 
-def test_every_call_in_its_order(tmp_path):
-    """Steps are told recorded or not, marks of the thread that marks steps in the order of time, traces behind all that is in them."""
+def test_calls_come_in_order(tmp_path):
+    """Steps are calls_of recorded or not, marks of the thread that marks steps in the order of time, traces behind all that is in them."""
     done = marks(tmp_path, STEPS, f"{LOG}={tmp_path}/log", WARMUP=1, WAIT=1)
     assert done.rc == 0 and done.complaints == []
     calls = logged(tmp_path / "log")
@@ -87,46 +87,46 @@ def test_every_call_in_its_order(tmp_path):
     assert order.index(("step_end", 3, None)) < [o[0] for o in order].index("window_close")
 
 
-def test_what_each_call_says(tmp_path):
+def test_calls_carry_the_values_of_the_trace(tmp_path):
     done = marks(tmp_path, STEPS, f"{LOG}={tmp_path}/log", WAIT=1)
     calls = logged(tmp_path / "log")
     trace = support.load(done.traces[0])
-    spans = told(calls, "duration")
+    spans = calls_of(calls, "duration")
     for start, end in zip(spans[::2], spans[1::2]):
         assert (start["start"], end["start"], start["name"]) == (1, 0, end["name"]) and start["wall"] <= end["wall"]
         assert start["cut"] == 0 and start["tid"] == end["tid"] and start["id"] == end["id"]
     work = [c for c in spans if c["name"] == "work" and c["start"]]
     assert [(c["step"], c["action"], c["batch"], c["sample"], c["epoch"]) for c in work] == [
         (1, 1, 1, 4, 0), (2, 2, 2, 8, 0), (3, 3, 3, 12, 1)]
-    assert all(c["categories"] == ["data", "io"] for c in told(calls, "instant", "counter") + work)
-    assert [c["values"] for c in told(calls, "counter")] == [v for i in (1, 2, 3) for v in
+    assert all(c["categories"] == ["data", "io"] for c in calls_of(calls, "instant", "counter") + work)
+    assert [c["values"] for c in calls_of(calls, "counter")] == [v for i in (1, 2, 3) for v in
                                                             ({"whole": i, "most": 2**62}, {"real": 0.5})]
     # the same ids and times as in the trace
     base = trace["baseTimeNanoseconds"]
     in_trace = {e["args"]["External id"]: base + round(float(e["ts"]) * 1000) for e in support.events(trace, ph="X", name="work")}
     assert {c["id"]: c["wall"] for c in work} == in_trace
-    assert [(c["step"], c["batch"], c["batch_in_epoch"], c["sample"]) for c in told(calls, "step_end")] == [
+    assert [(c["step"], c["batch"], c["batch_in_epoch"], c["sample"]) for c in calls_of(calls, "step_end")] == [
         (i, i + 1, i % 3 + 1, 4 * (i + 1)) for i in range(6)]
-    assert [(c["epoch"], c["batch"], c["batch_in_epoch"]) for c in told(calls, "epoch_end")] == [(1, 3, 0), (2, 6, 0)]
-    (ready,) = told(calls, "trace_ready")
+    assert [(c["epoch"], c["batch"], c["batch_in_epoch"]) for c in calls_of(calls, "epoch_end")] == [(1, 3, 0), (2, 6, 0)]
+    (ready,) = calls_of(calls, "trace_ready")
     assert (ready["path"], ready["first"], ready["last"], ready["partial"]) == (str(done.traces[0]), 2, 3, 0)
     assert ready["events"] == trace["cprof"]["events"] and ready["lost"] == 0
-    assert told(calls, "chrome_json_file")[0]["path"] == str(done.traces[0])
+    assert calls_of(calls, "chrome_json_file")[0]["path"] == str(done.traces[0])
     assert trace["cprof"]["handlers_ns"] > 0
 
 
-def test_a_trace_that_is_handed_in(tmp_path):
-    """Handlers are told of it when it has been read, before the trace that takes it is whole; of one that is no trace they are not."""
+def test_tells_handlers_of_a_foreign_trace(tmp_path):
+    """Handlers are calls_of of it when it has been read, before the trace that takes it is whole; of one that is no trace they are not."""
     foreign, broken = tmp_path / "foreign.json", tmp_path / "broken.json"
     foreign.write_text('[{"ph": "X", "name": "theirs", "cat": "x", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]')
     broken.write_text('{"no": "trace')
     hand_in = f"cprof.record_chrome_json_trace_file({str(broken)!r}); cprof.record_chrome_json_trace_file({str(foreign)!r})\n"
     done = marks(tmp_path, hand_in + STEPS, f"{LOG}={tmp_path}/log")
     assert support.events(support.load(done.traces[0]), name="theirs")
-    assert [c["path"] for c in told(logged(tmp_path / "log"), "chrome_json_file")] == [str(foreign), str(done.traces[0])]
+    assert [c["path"] for c in calls_of(logged(tmp_path / "log"), "chrome_json_file")] == [str(foreign), str(done.traces[0])]
 
 
-def test_marks_of_steps_to_skip(tmp_path):
+def test_records_marks_of_skipped_steps_on_request(tmp_path):
     """Only markers that ask for such steps are recorded in them; what they mark stands in the next file, and in no other."""
     code = """
 always = cprof.marker("always", actions=list(cprof.Action)); usual = cprof.marker("usual")
@@ -148,27 +148,27 @@ for i in range(14):
         assert len(support.events(trace, ph="i", name="mark")) == 3 and trace["cprof"]["lost"]["total"] == 0
         # step 4 is active: what the thread marked there is in the first file
         assert len(support.events(trace, ph="i", name="always")) == 300 - own
-    # with handlers the same, and they are told
+    # with handlers the same, and they are calls_of
     done = marks(tmp_path / "2", code, f"{LOG}={tmp_path}/log", WAIT=3, WARMUP=1, ACTIVE=2, REPEAT=2)
-    spans = [c for c in told(logged(tmp_path / "log"), "duration") if c["start"]]
+    spans = [c for c in calls_of(logged(tmp_path / "log"), "duration") if c["start"]]
     assert [c["step"] for c in spans if c["name"] == "always"] == list(range(14))
     assert [c["step"] for c in spans if c["name"] == "only"] == [0, 1, 2, 6, 7, 8, 12, 13]
     assert [c["step"] for c in spans if c["name"] == "usual"] == [3, 4, 5, 9, 10, 11]
 
 
-def test_a_program_without_steps(tmp_path):
-    """Its marks are told, once, whether its step 0 was a warm-up or one to skip."""
+def test_passes_marks_of_a_program_without_steps(tmp_path):
+    """Its marks are calls_of, once, whether its step 0 was a warm-up or one to skip."""
     for wait in (0, 2):
         log = tmp_path / f"log{wait}"
         done = marks(tmp_path / str(wait), "m = cprof.marker('m')\nfor i in range(5):\n with m: pass\n", f"{LOG}={log}", WAIT=wait)
         calls = logged(log)
-        assert len(told(calls, "duration")) == 10 and [c["call"] for c in calls if c["call"] not in ("duration", "init")] == [
+        assert len(calls_of(calls, "duration")) == 10 and [c["call"] for c in calls if c["call"] not in ("duration", "init")] == [
             "window_open", "window_close", "chrome_json_file", "trace_ready", "close"]
         assert len(support.events(support.load(done.traces[0]), ph="X", name="m")) == 5
 
 
-def test_bad_ones_are_named_and_left_out(tmp_path):
-    """One line for each; the rest of the list is told."""
+def test_names_and_leaves_out_bad_handlers(tmp_path):
+    """One line for each; the rest of the list is calls_of."""
     (tmp_path / "no library.so").write_text("text")
     items = [f"{tmp_path}/missing.so", f"{tmp_path}/no library.so=x", f"{support.PROGRAMS}/libnextexit.so", f"{LOG}=version:{tmp_path}/v",
              str(CSV), "", f" {LOG}=refuse:{tmp_path}/r "]
@@ -185,17 +185,17 @@ def test_bad_ones_are_named_and_left_out(tmp_path):
             ("libhandler_csv.so", 'refuses: cprof_trace_handler_open("") returned none'), ("first", "refuses: its init returned 3")]):
         assert line.startswith("trace handler ") and who in line and why in line and line.endswith("it is left out")
     assert [c["call"] for c in logged(tmp_path / "r")] == ["init"]
-    assert len(told(logged(tmp_path / "log"), "duration")) == 2 * (3 + 6)
+    assert len(calls_of(logged(tmp_path / "log"), "duration")) == 2 * (3 + 6)
 
 
-def test_one_of_an_older_header(tmp_path):
+def test_accepts_a_handler_of_an_older_header(tmp_path):
     """Its struct is shorter: what it does not have is not called."""
     marks(tmp_path, STEPS, f"{LOG}=small:{tmp_path}/log")
     assert {c["call"] for c in logged(tmp_path / "log")} == {"init", "duration"}
 
 
-def test_one_that_adds_another(tmp_path):
-    """From a callback; the other is told of what comes after."""
+def test_handler_adds_another_from_a_callback(tmp_path):
+    """From a callback; the other is calls_of of what comes after."""
     marks(tmp_path, STEPS.replace("cprof.step(", "time.sleep(0.05); cprof.step("), f"{LOG}=adds:{tmp_path}/log")
     calls = [c for c in logged(tmp_path / "log") if c["call"] != "added"]
     first, second = ([c["call"] for c in calls if c["arg"] == arg] for arg in ("first", "second"))
@@ -206,17 +206,17 @@ def test_one_that_adds_another(tmp_path):
                     and one["step"] == other["step"])
 
 
-def test_queries_and_marks_inside_callbacks(tmp_path):
+def test_callbacks_may_query_and_mark(tmp_path):
     marks(tmp_path, STEPS, f"{LOG}=queries:{tmp_path}/log")
     last = logged(tmp_path / "log")[-1]
     assert (last["handlers"], last["first"], last["version"]) == (2, "json", "0.1.0")
     done = marks(tmp_path / "2", STEPS, f"{LOG}=marks:{tmp_path}/marks")
     calls = logged(tmp_path / "marks")
-    assert {c["name"] for c in told(calls, "duration", "instant")} == {"work", "always"}
-    assert len(told(calls, "step_end")) == 6 and len(told(calls, "epoch_end")) == 2 and done.names == ["rank0.3.pt.trace.json"]
+    assert {c["name"] for c in calls_of(calls, "duration", "instant")} == {"work", "always"}
+    assert len(calls_of(calls, "step_end")) == 6 and len(calls_of(calls, "epoch_end")) == 2 and done.names == ["rank0.3.pt.trace.json"]
 
 
-def test_a_slow_one_loses_no_more_than_the_rings_do(tmp_path):
+def test_slow_handler_loses_no_events(tmp_path):
     """What it holds up is counted in the trace; the program goes on at once."""
     code = """
 m = cprof.marker("m")
@@ -225,12 +225,12 @@ for i in range(200):
     cprof.step()
 """
     done = marks(tmp_path, code, f"{LOG}=slow:{tmp_path}/log", ACTIVE=1000)
-    assert done.complaints == [] and len(told(logged(tmp_path / "log"), "step_end")) == 200
+    assert done.complaints == [] and len(calls_of(logged(tmp_path / "log"), "step_end")) == 200
     trace = support.load(done.traces[0])
     assert trace["cprof"]["handlers_ns"] > 200 * 2 * 2_000_000 and trace["cprof"]["lost"]["total"] == 0
 
 
-def test_one_that_hangs_at_exit(tmp_path):
+def test_gives_up_a_handler_that_hangs_at_exit(tmp_path):
     began = time.monotonic()
     done = marks(tmp_path, STEPS, f"{LOG}=hang:{tmp_path}/log", DRAIN_DEADLINE_MS=700)
     assert done.rc == 0 and 0.7 < time.monotonic() - began and done.names == ["rank0.3.pt.trace.json"]
@@ -238,7 +238,7 @@ def test_one_that_hangs_at_exit(tmp_path):
     assert done.complaints[1:] == ["trace handler first has not returned from its close()"]
 
 
-def test_where_there_is_nothing_to_tell_none_is_loaded(tmp_path):
+def test_loads_no_handler_without_marks(tmp_path):
     """Shells, helpers without marks, and what comes before the first mark."""
     log = tmp_path / "log"
     done = support.run(["sh", "-c", "true"], tmp_path / "traces", TRACE_HANDLERS=f"{LOG}={log}")
@@ -250,13 +250,13 @@ def test_where_there_is_nothing_to_tell_none_is_loaded(tmp_path):
     assert log.exists() and not (tmp_path / "child").exists()
 
 
-def test_a_path_is_of_the_folder_where_the_program_starts(tmp_path):
+def test_resolves_paths_in_the_start_folder(tmp_path):
     shutil.copy(LOG, tmp_path / "relative.so")
     done = marks(tmp_path, "cprof.marker('wake'); os.chdir('/')\n" + STEPS, f"./relative.so={tmp_path}/log")
-    assert done.complaints == [] and len(told(logged(tmp_path / "log"), "step_end")) == 6
+    assert done.complaints == [] and len(calls_of(logged(tmp_path / "log"), "step_end")) == 6
 
 
-def test_gpu_free_sources_too(tmp_path):
+def test_passes_nvtx_ranges_to_handlers(tmp_path):
     """NVTX and ITT ranges are marks as well; torch's record_function() ranges stand in the trace only."""
     pytest.importorskip("nvtx")
     code = """
@@ -267,7 +267,7 @@ for i in range(3):
     cprof.step()
 """
     marks(tmp_path, code, f"{LOG}={tmp_path}/log", WARMUP=0, ACTIVE=3)
-    names = collections.Counter(c["name"] for c in told(logged(tmp_path / "log"), "duration", "instant"))
+    names = collections.Counter(c["name"] for c in calls_of(logged(tmp_path / "log"), "duration", "instant"))
     assert names == {"ranged": 6, "moment": 3, "started": 6}
 
 
@@ -282,13 +282,13 @@ def counts(line):
     return {key: int(n) for key, n in re.findall(r"(\w+) (\d+)", line.split(": ", 1)[1])}
 
 
-def test_c_without_the_library(tmp_path):
+def test_c_calls_do_nothing_without_the_library(tmp_path):
     assert handlers(tmp_path, "all", preload=False)[1] == ["added 0 0", "0: (0)", "late 0", "0: (0)"]
     assert handlers(tmp_path, "many", preload=False)[1] == ["0 0"]
     assert handlers(tmp_path, "all", ENABLED=0)[1] == ["added 0 0", "0: (0)", "late 0", "0: (0)"]
 
 
-def test_c_every_call(tmp_path):
+def test_c_handlers_get_every_call(tmp_path):
     done, lines = handlers(tmp_path, "all", STEP="manual")
     assert lines[:4] == ["added 1 1", "3: json without a name early (3)", "late 1", "4: json without a name early late (4)"]
     early, late = counts(lines[4]), counts(lines[5])
@@ -298,7 +298,7 @@ def test_c_every_call(tmp_path):
     assert late == dict(early, durations=2, instants=2, counters=2, steps=3, epochs=2, opened=0)
 
 
-def test_c_what_cannot_be_taken(tmp_path):
+def test_c_refuses_bad_handlers(tmp_path):
     done, lines = handlers(tmp_path, "bad")
     assert lines == ["0 0 0 0", "1: json (1)"] and len(done.complaints) == 3
     assert "is of version 2, this library knows 1" in done.complaints[0]
@@ -307,22 +307,22 @@ def test_c_what_cannot_be_taken(tmp_path):
     assert lines == ["64 65"] and len(done.complaints) == 6 and "there are 64 already" in done.complaints[0]
 
 
-def test_c_names_are_there_while_they_are_opened(tmp_path):
+def test_c_handler_names_are_complete_during_opening(tmp_path):
     """A program that asks for the names gets one of each, whatever the cprof thread has just read of it."""
     for attempt in range(40):
         done, lines = handlers(tmp_path / str(attempt), "names", TRACE_HANDLERS=",".join([f"{CSV}={tmp_path}/counts.csv"] * 60), WARMUP=0)
         assert (done.rc, lines) == (0, ["missing 0"]), done.err
 
 
-def test_c_children_have_no_handlers(tmp_path):
+def test_c_forked_children_have_no_handlers(tmp_path):
     done, lines = handlers(tmp_path, "fork", STEP="manual")
     assert lines[:2] == ["child 0 0: (0)", "status 0"] and len(lines) == 3
     assert counts(lines[2])["durations"] == 4 and counts(lines[2])["closes"] == 1 and len(done.traces) == 1
 
 
 @pytest.mark.parametrize("threads,ring_kb", [(256, 256), (24, 8192)])
-def test_c_many_threads(tmp_path, threads, ring_kb):
-    """10,000 pairs each: nothing is unbalanced, and what is not told is counted as lost."""
+def test_c_many_threads_balance_or_count_losses(tmp_path, threads, ring_kb):
+    """10,000 pairs each: nothing is unbalanced, and what is not calls_of is counted as lost."""
     done, lines = handlers(tmp_path, "threads", threads, STEP="manual", RING_KB=ring_kb, DRAIN_DEADLINE_MS=90000)
     seen = counts(lines[0])
     lost = int(re.search(r"([\d,]+) lost", done.err).group(1).replace(",", ""))
@@ -331,7 +331,7 @@ def test_c_many_threads(tmp_path, threads, ring_kb):
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
-def test_cpp(tmp_path, compiler):
+def test_cpp_handlers_work_with_each_compiler(tmp_path, compiler):
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
     program = tmp_path / "handlers_cpp"
@@ -351,14 +351,14 @@ def python(tmp_path, mode, *args, rc=0, path=(), **more):
     return done, [json.loads(line) for line in done.out.splitlines()]
 
 
-def test_python_without_the_library(tmp_path):
+def test_python_calls_do_nothing_without_the_library(tmp_path):
     assert python(tmp_path, "all_calls", preload=False)[1] == [[False, [], False]]
     assert python(tmp_path, "on_ready", preload=False)[1] == [[False], []]
     done, lines = python(tmp_path, "refused", preload=False)
     assert lines == [[4, False, False]] and done.err == ""
 
 
-def test_python_every_call(tmp_path):
+def test_python_handlers_get_every_call(tmp_path):
     done, (taken, last) = python(tmp_path, "all_calls")
     assert taken == [True, ["json", "Log"], False] and done.complaints == []
     assert last["threads"] == 1 and last["main"] is False
@@ -378,7 +378,7 @@ def test_python_every_call(tmp_path):
     assert walls == sorted(walls) and abs(walls[0] / 1e9 - time.time()) < 600
 
 
-def test_python_what_raises(tmp_path):
+def test_python_names_a_handler_that_raises(tmp_path):
     done, (results, last) = python(tmp_path, "refused")
     assert results == [4, True, True]
     assert [c[0] for c in last["calls"]] == ["init", "window_open", "window_close", "file", "trace_ready", "close"]
@@ -387,7 +387,7 @@ def test_python_what_raises(tmp_path):
     assert sum(line.endswith("it goes on") for line in done.complaints) == 2
 
 
-def test_python_a_slow_one_loses_only_its_own(tmp_path):
+def test_python_slow_handler_loses_only_its_own_calls(tmp_path):
     done, lines = python(tmp_path, "slow", DRAIN_DEADLINE_MS=60000)
     seen = {line["name"]: line for line in lines}
     slow = seen["slow"]
@@ -397,25 +397,25 @@ def test_python_a_slow_one_loses_only_its_own(tmp_path):
     assert support.load(done.traces[0])["cprof"]["lost"]["total"] == 0
 
 
-def test_python_late_and_from_a_callback(tmp_path):
+def test_python_adds_handlers_late_and_from_a_callback(tmp_path):
     done, lines = python(tmp_path, "late", ACTIVE=100)
     late, other = sorted(lines, key=lambda line: line["name"] == "from a callback")
     assert late["step"] == late["duration"] == 4 and other["step"] == 3 and done.complaints == []
 
 
-def test_python_children_have_no_handlers(tmp_path):
+def test_python_forked_children_have_no_handlers(tmp_path):
     done, lines = python(tmp_path, "fork", ACTIVE=100)
     assert lines[0] == ["child", False, [], False] and len(done.complaints) == 1 and "forked from a traced one" in done.complaints[0]
     assert lines[1:] == [{"name": "parent", "unbalanced": 0, "gone": 0, "duration": 4, "step": 4}]
 
 
-def test_python_on_trace_ready(tmp_path):
+def test_python_calls_on_trace_ready(tmp_path):
     done, lines = python(tmp_path, "on_ready", ACTIVE=1, REPEAT=0)
     assert lines == [[True], [["first", "rank0.1.pt.trace.json", True], ["second", "rank0.2.pt.trace.json"]]]
     assert len(done.traces) == 3 and done.complaints == []
 
 
-def test_python_traces_find_room_behind_marks(tmp_path):
+def test_python_marks_crowd_out_no_trace_calls(tmp_path):
     """A handler of traces alone loses nothing, however many marks there are; one of both loses marks."""
     done, (both, paths) = python(tmp_path, "on_ready_behind_marks", ACTIVE=1, REPEAT=0, RING_KB=65536, DRAIN_DEADLINE_MS=60000)
     assert paths == done.names and len(paths) == 3
@@ -423,29 +423,29 @@ def test_python_traces_find_room_behind_marks(tmp_path):
     assert done.complaints == [f"trace handler both was too slow: {both['gone']:,} calls were not made"]
 
 
-def test_python_with_an_older_library(tmp_path):
+def test_python_works_with_an_older_library(tmp_path):
     """One that queues all kinds, and has no other call for it."""
     done, lines = python(tmp_path, "older_library", ACTIVE=1, REPEAT=0)
     assert lines == [[True], ["rank0.1.pt.trace.json", "rank0.2.pt.trace.json"]] and done.complaints == []
 
 
 @pytest.mark.parametrize("how,rc", [("5", 5), ("0", 0), ("raise", 1)])
-def test_python_the_end_is_told(tmp_path, how, rc):
-    """The cut trace of the last window is told before the interpreter is gone."""
+def test_python_handlers_see_the_last_trace_at_exit(tmp_path, how, rc):
+    """The cut trace of the last window is calls_of before the interpreter is gone."""
     done, (last,) = python(tmp_path, "ends", how, rc=rc, ACTIVE=100)
     (ready,) = [c for c in last["calls"] if c[0] == "trace_ready"]
     assert ready[1] == str(done.traces[0]) and ready[-1] is True and last["calls"][-1] == ["close"] and done.complaints == []
 
 
-def test_python_os_exit_waits_for_nobody(tmp_path):
+def test_python_os_exit_does_not_wait_for_handlers(tmp_path):
     done, lines = python(tmp_path, "ends", "_exit", rc=4, ACTIVE=100)
     assert lines == [] and len(done.traces) == 1
 
 
-def test_python_one_that_hangs(tmp_path):
+def test_python_gives_up_a_handler_that_hangs(tmp_path):
     done, (other,) = python(tmp_path, "hangs", DRAIN_DEADLINE_MS=800)
     assert other["step"] == 4
-    assert done.complaints == ["trace handler Hangs was not done within CPROF_DRAIN_DEADLINE_MS; the rest is not told to it"]
+    assert done.complaints == ["trace handler Hangs was not done within CPROF_DRAIN_DEADLINE_MS; the rest is not calls_of to it"]
 
 
 def test_python_cprof_does_not_wait_for_the_interpreter(tmp_path):
@@ -453,20 +453,20 @@ def test_python_cprof_does_not_wait_for_the_interpreter(tmp_path):
     assert lines[0] == [True] and lines[1]["step"] == 5 and done.complaints == []
 
 
-def test_python_no_thread_for_it(tmp_path):
+def test_python_names_a_handler_without_a_thread(tmp_path):
     """One line says so, and nothing waits for it at the end; a name may be given to a handler as to any object."""
     done, (taken, last) = python(tmp_path, "no_thread")
     assert taken == [False, True, "mine"] and last["calls"][-1] == ["close"]
     assert done.complaints == ["trace handler mine: can't start new thread; it is left out"]
 
 
-def test_python_threads(tmp_path):
+def test_python_handlers_get_marks_of_all_threads(tmp_path):
     done, lines = python(tmp_path, "threads")
     assert lines == [{"name": "threads", "unbalanced": 0, "gone": 0, "duration": 6400, "step": 2}]
 
 
-def test_composers_marks(tmp_path):
-    """All that Composer tells its handlers is in the trace and told to cprof's: also of epochs, which begin in steps to skip."""
+def test_composers_marks_reach_trace_and_handlers(tmp_path):
+    """All that Composer tells its handlers is in the trace and calls_of to cprof's: also of epochs, which begin in steps to skip."""
     done, (theirs, ours) = python(tmp_path, "composer", path=[COMPOSER], WAIT=1, WARMUP=1, SCHEDULE_SCOPE="epoch")
     assert theirs == ours and len(theirs) > 20 and done.complaints == []
     assert ["X", "event/epoch", 2] in ours and ["X", "event/fit", 1] in ours and ["i", "batch", 6] in ours and ["C", "loss", 6] in ours
@@ -480,7 +480,7 @@ def test_composers_marks(tmp_path):
     assert set(missing) <= {("X", "event/epoch"), ("X", "event/fit"), ("X", "event/iteration")}, missing
 
 
-def test_an_iteration_that_composer_does_not_end(tmp_path):
+def test_ends_composers_open_iteration_with_the_training(tmp_path):
     """It ends with the training, whole, and is no misuse of a marker."""
     done, (theirs, ours) = python(tmp_path, "composer", path=[COMPOSER], SCHEDULE_SCOPE="none", WARMUP=None, ACTIVE=None)
     assert theirs == ours and done.complaints == []

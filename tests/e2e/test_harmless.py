@@ -28,7 +28,7 @@ def mask(text):
 
 
 @torch_runs.needs_torch_2("the script asks storages for what 1.x has not")
-def test_results_are_the_same(tmp_path):
+def test_results_and_errors_are_the_same(tmp_path):
     """Losses bit by bit, random numbers, messages of failing operators, reference counts; eager, scripted, autocast;
     exit code and traceback of the exception that ends it. In a recorded step with shapes, `del` gives a tensor's
     memory back there and then."""
@@ -50,7 +50,7 @@ def test_results_are_the_same(tmp_path):
         assert -4000 in [m["args"]["Bytes"] for m in one.memory() if start <= support.to_ns(m["ts"]) <= end]
 
 
-def test_threads(tmp_path):
+def test_records_each_thread_on_its_own_row(tmp_path):
     """Each thread's operators on its own row, all of them, beside OpenMP; memory by size, also where one thread frees
     what another made; the cprof thread may use every processor although OpenMP has pinned the main thread (T10)."""
     pinned = {"OMP_PROC_BIND": "true", "OMP_NUM_THREADS": "2"}
@@ -79,7 +79,7 @@ def test_threads(tmp_path):
 
 
 @torch_runs.needs_torch_2("its profiler's memory column differs from run to run")
-def test_program_uses_torch_profiler(tmp_path):
+def test_leaves_torch_profilers_table_alone(tmp_path):
     """torch.profiler's own table stays as it is (T5: nothing about memory that it did not see), and cprof goes on
     afterwards."""
     without = run("harmless.py", tmp_path, "profiler", preload=False)
@@ -95,7 +95,7 @@ def test_program_uses_torch_profiler(tmp_path):
 FORKED = r"processes forked by \d+ run operators, which cprof does not record; it records spawned processes, with CPROF_TRACE_CHILDREN=1"
 
 
-def test_forks_in_a_window(tmp_path):
+def test_forked_children_leave_no_events(tmp_path):
     """Forked children leave nothing in the trace and no file; one line says so for all of them."""
     without = run("harmless.py", tmp_path / "without", "forks", preload=False)
     ends = re.findall("child (.*)", without.out)
@@ -114,7 +114,7 @@ def test_forks_in_a_window(tmp_path):
 
 
 @pytest.mark.parametrize("what,lines", [("children", 1), ("loaders", 0)])
-def test_forked_workers(tmp_path, what, lines):
+def test_forked_workers_neither_hang_nor_leave_files(tmp_path, what, lines):
     """40 of them beside a busy thread, while every step switches operators (T3): none hangs, none leaves anything. The same for
     workers made by spawn and forkserver, which load the library themselves. Workers of a DataLoader are not worth a line."""
     done = run("harmless.py", tmp_path, what, *matrix([120], 40), WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0)
@@ -146,7 +146,7 @@ def package_of_version(folder, version):
 
 
 @torch_runs.needs_torch_2("without a layout it has no hook for optimizers either")
-def test_unknown_torch(tmp_path):
+def test_records_steps_of_an_unknown_torch(tmp_path):
     """A torch whose layout cprof does not know is left alone: one line, no operators; steps and memory are there all
     the same."""
     (tmp_path / "package").mkdir()

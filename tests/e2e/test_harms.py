@@ -12,22 +12,22 @@ from support import LIBRARY
 # unit: tests/unit/ROOM/test_NAME.c, e2e: tests/e2e/test_NAME.py
 HARMS = {
     "a call is forwarded to another copy of the library than the caller's": [
-        "e2e hooks each_caller_reaches_its_own_runtime", "e2e hooks program_linked_to_two_runtimes",
+        "e2e hooks each_caller_reaches_its_own_runtime", "e2e hooks program_linked_to_two_runtimes_calls_each",
         "e2e collectives each_caller_reaches_its_own_library", "e2e blas arguments_of_blas_arrive_and_each_copy_is_its_own"],
     "a plugin that was closed stays loaded, or its callee is its successor's": [
         "e2e blas a_plugin_is_replaced", "unit resolve what_a_caller_finds_in_its_own_scope_can_be_unloaded"],
     "a library that the profiler needs takes the place of the program's": [
-        "e2e hooks an_extension_brings_its_own_zlib", "e2e settings the_library_needs_libc_only"],
+        "e2e hooks extension_loads_its_own_zlib", "e2e settings the_library_needs_libc_only"],
     "a fork while another thread holds torch's lock, or the loader's, hangs the child": [
-        "e2e odd_moments children_load_libraries_whatever_other_threads_look_at", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless forked_workers"],
+        "e2e odd_moments children_load_libraries_whatever_other_threads_look_at", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless forked_workers_neither_hang_nor_leave_files"],
     "a descriptor that is kept open is the program's by the time it is written to": [
         "e2e exit program_that_closes_all_files", "e2e exit no_file_is_kept_open", "e2e faults all_files_are_closed",
         "e2e faults descriptors_are_the_programs_own", "unit io_thread descriptors_are_not_the_programs", "unit io_thread locks_of_the_program_stay",
-        "e2e stacks code_that_nothing_tells_how_to_unwind", "e2e trigger program_that_closes_everything"],
+        "e2e stacks code_that_nothing_tells_how_to_unwind", "e2e trigger listens_after_the_program_closed_all_descriptors"],
     "a malloc hook or an unwinder runs where descriptors are not the process's, and opens its own there": ["e2e coexist a_malloc_that_keeps_a_pipe"],
     "a thread's stack is what thread-local storage leaves of it": ["e2e settings a_program_with_large_thread_local_storage"],
     "memory profiling that is forced on slows every thread and shows in the program's own tables": [
-        "e2e harmless program_uses_torch_profiler", "e2e torch_profiler memory"],
+        "e2e harmless leaves_torch_profilers_table_alone", "e2e torch_profiler tensor_memory_is_the_same"],
     "a vfork child, or one that cannot exec, finishes the parent's trace": [
         "e2e process failing_vfork_child_leaves_the_parent_alone", "e2e process vfork_child_calls_no_exit_work",
         "e2e exit failing_subprocess_does_not_finish_the_trace", "e2e exit end_is_that_of_the_unprofiled_run"],
@@ -35,17 +35,17 @@ HARMS = {
         "e2e gpu_clients the_other_comes_in_the_middle_of_a_window", "e2e gpu_clients in_turns",
         "e2e gpu_clients buffers_that_come_after_the_flush"],
     "launches pass no hook, or two": [
-        "e2e gpu everything_launched_is_recorded_once_and_joined", "e2e hooks rows_have_the_abi_of_the_headers",
+        "e2e gpu everything_launched_is_recorded_once_and_joined", "e2e hooks hook_rows_match_the_cuda_headers",
         "e2e flops no_operation_is_counted_twice"],
     "the first active step misses operators": [
-        "e2e steps every_step_is_whole", "e2e torch_profiler no_operator_of_another_step"],
+        "e2e steps every_step_is_whole", "e2e torch_profiler holds_no_operator_of_other_steps"],
     "the thread that writes starves, on the program's own core": ["unit writer_failures the_thread_is_a_good_guest",
                                                                   "e2e exit signals_are_for_the_program"],
     "torch's own calls lead to the profiler, and another profiler or an exception passes through them": [
-        "e2e torch_path both_paths_record_the_same", "e2e torch_path an_entry_that_somebody_else_wrote_is_left", "e2e torch_path_attacks python_programs",
-        "e2e torch_path_attacks observers_come_and_go_in_mid_window", "e2e torch_path_attacks exceptions_pass_through",
-        "e2e torch_path_attacks extensions", "e2e torch_path_attacks entries_that_the_loader_seals"],
-    "a step cuts the program's ranges": ["unit window a_step_has_a_row_of_its_own", "e2e torch_profiler strict_rules"],
+        "e2e torch_path both_paths_record_the_same", "e2e torch_path keeps_an_entry_written_by_other_code", "e2e torch_path_attacks other_profilers_forks_and_limits_change_nothing",
+        "e2e torch_path_attacks observers_come_and_go_inside_windows", "e2e torch_path_attacks exceptions_pass_through",
+        "e2e torch_path_attacks extensions_open_and_close_during_windows", "e2e torch_path_attacks keeps_entries_sealed_by_the_loader"],
+    "a step cuts the program's ranges": ["unit window a_step_has_a_row_of_its_own", "e2e torch_profiler traces_pass_the_strict_validator"],
     "times lose their nanoseconds in readers": ["unit clock base_is_the_floor_to_30_days"],
     "what the GPU still does is waited for, or lost": [
         "e2e gpu a_kernel_that_outlives_its_window", "e2e gpu the_program_is_not_held_while_a_kernel_outlives_its_window",
@@ -61,7 +61,7 @@ HARMS = {
         "e2e ranks torchrun", "e2e ranks spawned_ranks", "e2e exit programs_below_a_traced_one",
         "unit config values_outlive_the_environment"],
     "signals, exits and what is under way then": [
-        "e2e trigger a_signal_that_is_ignored_stays_so", "e2e trigger a_signal_whose_handler_is_put_back_does_not_end_the_program",
+        "e2e trigger keeps_an_ignored_signal_ignored", "e2e trigger reinstalls_its_handler_after_a_reset",
         "e2e odd_moments a_signal_handler_ends_a_thread_that_marks_steps",
         "e2e exit signals_are_for_the_program", "e2e process exit_from_a_signal_handler", "e2e faults a_storm_of_signals",
         "e2e odd_moments a_signal_handler_leaves_in_the_middle_of_malloc",
@@ -83,7 +83,7 @@ HARMS = {
     "functions that are redirected lose arguments": ["e2e step_names arguments_and_results_stay", "e2e step_names every_way_of_linking"],
     "a foreign trace takes memory by its size": ["unit import large_file"],
     "exported names make probes succeed, or lose hidden arguments": [
-        "e2e hooks weak_probe_without_a_runtime", "e2e blas arguments_of_blas_arrive_and_each_copy_is_its_own",
+        "e2e hooks weak_probe_without_a_runtime_gets_an_error", "e2e blas arguments_of_blas_arrive_and_each_copy_is_its_own",
         "e2e harms thread_local_memory_is_small"],
     "programs that the profiler starts are seen by the host": [
         "unit spawn the_host_sees_no_child", "e2e after host_sees_no_child", "e2e after command_without_our_preload"],
@@ -105,7 +105,7 @@ HARMS = {
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_each_has_its_tests(harm):
+def test_each_harm_has_its_tests(harm):
     """They are there, and run."""
     for test in HARMS[harm]:
         kind, name, function = test.split()

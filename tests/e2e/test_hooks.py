@@ -132,7 +132,7 @@ result = [all_calls(load("libclient12.so")), all_calls(load("libclient13.so"))]
             assert re.search(rf"{pattern} \[{re.escape(NODES[number])}\]", log), (number, name)
 
 
-def test_runtimes_in_the_global_scope(library, stubs):
+def test_calls_reach_globally_loaded_runtimes(library, stubs):
     result = run_both(library, stubs, ALL_CALLS + """
 clients = [load(f"libclient{n}.so", ctypes.RTLD_GLOBAL) for n in (13, 12)]
 result = [all_calls(c) for c in clients]
@@ -140,7 +140,7 @@ result = [all_calls(c) for c in clients]
     assert result == [expect(13), expect(12)]
 
 
-def test_program_linked_to_two_runtimes(library, stubs, tmp_path):
+def test_program_linked_to_two_runtimes_calls_each(library, stubs, tmp_path):
     source = tmp_path / "main.c"
     source.write_text("""#include <dlfcn.h>
         #include <stdio.h>
@@ -162,7 +162,7 @@ def test_program_linked_to_two_runtimes(library, stubs, tmp_path):
     assert done.stdout.split() == ["13000100", "12000100"]
 
 
-def test_weak_probe_without_a_runtime(library, stubs):
+def test_weak_probe_without_a_runtime_gets_an_error(library, stubs):
     script = """
     client = load("libclientweak.so")
     result = [client.client_has_malloc()] + (call(client, "client_malloc", 1) if client.client_has_malloc() else [])
@@ -182,7 +182,7 @@ def test_a_runtime_that_is_loaded_later_is_found(library, stubs):
     assert result == [[3, 5], [3, 5], [12000007, 12], expect(12)["client_copy_twin"]]
 
 
-def test_functions_looked_up_by_name(library, stubs):
+def test_dlsym_by_handle_finds_the_runtimes_function(library, stubs):
     result, _ = run(library, stubs, """
     direct = load("libcudart.so.13")
     pointer = ctypes.c_void_p()
@@ -195,7 +195,7 @@ def test_functions_looked_up_by_name(library, stubs):
     assert result == [13000009, 13000009, False]
 
 
-def test_runtime_under_another_file_name(library, tmp_path):
+def test_finds_a_renamed_runtime_by_its_version_node(library, tmp_path):
     """Wheels carry runtimes as libcudart-<hash>.so.12: the version node inside tells which one it is."""
     renamed = make_cudart(tmp_path, 12, name="libcudart-1a2b3c4d.so.12")
     make_client(tmp_path, "renamed", renamed)
@@ -206,19 +206,19 @@ result = [all_calls(load("libclient13.so")), all_calls(load("librenamed.so"))]
     assert result == [expect(13), expect(12)]
 
 
-def test_runtime_without_version_nodes(library, tmp_path):
+def test_forwards_to_a_runtime_without_version_nodes(library, tmp_path):
     make_client(tmp_path, "client12", make_cudart(tmp_path, 12, node=False))
     result = run_both(library, tmp_path, ALL_CALLS + 'result = all_calls(load("libclient12.so"))')
     assert result == expect(12)
 
 
-def test_runtime_of_an_unknown_version_is_left_alone(library, tmp_path):
+def test_passes_through_a_runtime_of_an_unknown_version(library, tmp_path):
     make_client(tmp_path, "client14", make_cudart(tmp_path, 14, name="libcudart.so.14", node="libcudart.so.14"))
     result = run_both(library, tmp_path, ALL_CALLS + 'result = all_calls(load("libclient14.so"))')
     assert result == expect(14)
 
 
-def test_driver_calls(library, stubs):
+def test_forwards_driver_calls(library, stubs):
     result = run_both(library, stubs, """
     client = load("libclientdriver.so")
     result = [call(client, "client_alloc", 100), call(client, "client_alloc", 101)]
@@ -226,7 +226,7 @@ def test_driver_calls(library, stubs):
     assert result == [[1000100, 1], [1000101, 1]]
 
 
-def test_driver_functions_defined_by_the_caller_itself(library, stubs):
+def test_calls_the_programs_own_driver_functions(library, stubs):
     result = run_both(library, stubs, """
     client = load("libclientown.so")
     result = [call(client, "client_alloc", 100), call(client, "client_alloc", 101)]
@@ -234,7 +234,7 @@ def test_driver_functions_defined_by_the_caller_itself(library, stubs):
     assert result == [[42000100, 42], [42000101, 42]]
 
 
-def test_calls_from_many_threads_at_once(library, stubs):
+def test_forwards_calls_from_many_threads(library, stubs):
     result = run_both(library, stubs, """
     import threading
     client = load("libclient12.so")
@@ -250,7 +250,7 @@ def test_calls_from_many_threads_at_once(library, stubs):
     assert result == [8, True, 1600]
 
 
-def test_recorded_calls_stand_in_the_trace(library, stubs, tmp_path):
+def test_records_runtime_and_driver_calls(library, stubs, tmp_path):
     """Two runtimes and the driver, recorded from start to exit: names without suffixes, the right categories."""
     run(library, stubs, ALL_CALLS + """
 clients = [load("libclient12.so"), load("libclient13.so")]
@@ -341,7 +341,7 @@ HOST_DEFINES = """
 """
 
 
-def test_rows_have_the_abi_of_the_headers(tmp_path, capsys):
+def test_hook_rows_match_the_cuda_headers(tmp_path, capsys):
     compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++") or shutil.which("clang++")
     folders = header_folders()
     if not folders or not (pathlib.Path(folders[0]) / "cuda.h").is_file():
@@ -385,7 +385,7 @@ def test_rows_have_the_abi_of_the_headers(tmp_path, capsys):
     assert len(checks) > 100
 
 
-def test_an_extension_brings_its_own_zlib(library, tmp_path):
+def test_extension_loads_its_own_zlib(library, tmp_path):
     """T2: a library that is newer than the system's, found by the extension's own run path. A preload that NEEDs libz would
     have loaded the system's copy first, under the same name, and the extension would not load. (Ubuntu's Python NEEDs libz itself, so
     the program is one in C.)"""
@@ -417,7 +417,7 @@ def test_an_extension_brings_its_own_zlib(library, tmp_path):
     assert "ZLIB_9.9" in control.stderr, "the test shows what it is about"
 
 
-def test_cupti_is_not_asked_without_a_driver(stubs, library, tmp_path):
+def test_does_not_call_cupti_without_a_driver(stubs, library, tmp_path):
     """CUPTI 13.2.86, which comes with torch 2.15, recurses until the stack is full when it finds no driver: where another tool has the
     driver's door, so that the first CUDA call starts the GPU side, that call ended the program."""
     try:
@@ -445,7 +445,7 @@ def test_cupti_is_not_asked_without_a_driver(stubs, library, tmp_path):
         assert len(about) == 1 and said in about[0], done.stderr
 
 
-def test_doors_wake_and_answer(library, tmp_path):
+def test_injection_entry_points_answer(library, tmp_path):
     """The driver's, NVTX's and ITT's entry points: found under the variables the constructor sets, and saying yes."""
     code = """
 import ctypes, os

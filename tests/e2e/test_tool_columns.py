@@ -73,7 +73,7 @@ def training(path, seed=1):
                                   ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.raw.json"], ["memory-timeline", "-o", "out.json"]],
                          ids=" ".join)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_file_changes_nothing(args, seed, tiny, tmp_path):
+def test_spilling_to_a_file_changes_no_output(args, seed, tiny, tmp_path):
     path = training(tmp_path / "t.json", seed)
     results = []
     for use in (lambda: None, tiny):
@@ -84,7 +84,7 @@ def test_a_file_changes_nothing(args, seed, tiny, tmp_path):
     assert len("".join(map(str, results[0]))) > 200
 
 
-def test_real_traces_too(our_trace, torch_run, tiny):
+def test_spilling_changes_nothing_for_real_traces(our_trace, torch_run, tiny):
     paths = [our_trace, *sorted(torch_run.glob("*.json"))[:3]]
     commands = [("top", "--from-trace", path) for path in paths] + [("check", path) for path in paths]
     before = [said(*command) for command in commands]
@@ -92,7 +92,7 @@ def test_real_traces_too(our_trace, torch_run, tiny):
     assert [said(*command) for command in commands] == before
 
 
-def test_many_arrays_are_not_looked_at_each_time():
+def test_trims_many_arrays_quickly():
     """A trace of many threads has many arrays and many blocks."""
     one = columns.Columns()
     for _ in range(20000):
@@ -103,7 +103,7 @@ def test_many_arrays_are_not_looked_at_each_time():
     assert time.process_time() - begin < 5, "looking at each of them takes half a minute"
 
 
-def test_numbers_come_back(monkeypatch):
+def test_spilled_numbers_read_back(monkeypatch):
     monkeypatch.setattr(columns, "LIMIT", 1000)
     monkeypatch.setattr(columns, "WORTH", 8)
     one = columns.Columns()
@@ -125,7 +125,7 @@ def test_numbers_come_back(monkeypatch):
         assert whole[5000] == 77, "what was written to it stays"
 
 
-def test_a_full_disk_leaves_it_in_memory(tiny, tmp_path, monkeypatch):
+def test_full_disk_keeps_columns_in_memory(tiny, tmp_path, monkeypatch):
     path = training(tmp_path / "t.json")
     before = said("top", "--from-trace", path)
     tiny()

@@ -31,7 +31,7 @@ def rows_of(*args):
     return found, {row["name"]: row for row in found["rows"]}
 
 
-def test_an_operator_that_was_removed_is_the_first_row(tmp_path):
+def test_removed_operator_is_the_first_row(tmp_path):
     before = steps(tmp_path / "a.json", 47.1, [("aten::sort", "cpu_op", 13.7), ("aten::mm", "cpu_op", 20)])
     after = steps(tmp_path / "b.json", 33.0, [("aten::mm", "cpu_op", 20)])
     done = tool.cprof("compare", before, after)
@@ -45,7 +45,7 @@ def test_an_operator_that_was_removed_is_the_first_row(tmp_path):
     assert found["step"]["percent"] == pytest.approx(100 * 14.1 / 33)
 
 
-def test_kernels_collectives_and_ranges(tmp_path):
+def test_compares_kernels_collectives_and_ranges(tmp_path):
     nccl = "ncclDevKernel_AllReduce_Sum_f32"
     before = steps(tmp_path / "a.json", 50, [("gemm", "kernel", 5), (nccl, "kernel", 9), ("gloo:all_reduce", "user_annotation", 3), ("load", "user_annotation", 1)])
     after = steps(tmp_path / "b.json", 50, [("gemm", "kernel", 6), (nccl, "kernel", 2), ("gloo:all_reduce", "user_annotation", 4), ("load", "user_annotation", 3)])
@@ -55,7 +55,7 @@ def test_kernels_collectives_and_ranges(tmp_path):
     assert rows["gemm"]["count_before"] == rows["gemm"]["count_after"] == 1
 
 
-def test_memory(tmp_path):
+def test_compares_memory_peak_and_growth(tmp_path):
     def trace(name, size, kept):
         events = []
         for step in range(5):
@@ -69,7 +69,7 @@ def test_memory(tmp_path):
     assert rows["GPU growth"]["difference"] == 4096
 
 
-def test_what_is_within_the_noise_is_not_listed(tmp_path):
+def test_leaves_out_rows_within_the_noise(tmp_path):
     """The same steps in another order, and each operator with a spread that is larger than its difference."""
     def trace(name, more):
         events = []
@@ -84,7 +84,7 @@ def test_what_is_within_the_noise_is_not_listed(tmp_path):
 
 
 @pytest.mark.parametrize("limit, rc", [("5%", 1), ("30", 0), ("0", 1)])
-def test_a_limit_for_ci(limit, rc, tmp_path):
+def test_fail_above_sets_the_exit_code(limit, rc, tmp_path):
     before, after = steps(tmp_path / "a.json", 10), steps(tmp_path / "b.json", 12)
     done = tool.cprof("compare", before, after, "--fail-above", limit)
     assert done.rc == rc and done.out.startswith("step 10.0 → 12.0 ms (+20 %;")
@@ -93,11 +93,11 @@ def test_a_limit_for_ci(limit, rc, tmp_path):
 
 
 @pytest.mark.parametrize("limit", ["-1", "x", "nan", "inf", "%"])
-def test_a_limit_that_is_no_percentage(limit, tmp_path):
+def test_refuses_a_limit_that_is_no_percentage(limit, tmp_path):
     tool.refused(tool.cprof("compare", "a.json", "b.json", f"--fail-above={limit}"), "--fail-above")
 
 
-def test_markdown_holds_no_markup_of_the_trace(tmp_path):
+def test_markdown_escapes_names(tmp_path):
     evil = "a`b|c<script>@somebody\n\x1b[2J"
     before, after = steps(tmp_path / "a.json", 10), steps(tmp_path / "b.json", 12, [(evil, "cpu_op", 2)])
     lines = tool.cprof("compare", before, after, "--markdown").out.splitlines()
@@ -108,7 +108,7 @@ def test_markdown_holds_no_markup_of_the_trace(tmp_path):
     assert "\x1b" not in text and "new: a`b|c<script>@somebody" in text
 
 
-def test_traces_without_steps_count_as_a_whole(tmp_path):
+def test_compares_whole_traces_without_steps(tmp_path):
     before, after = (tool.write(tmp_path / name, [tool.span("aten::mm", 0, 1000), tool.span("aten::add", 1000, took)])
                      for name, took in (("a.json", 500), ("b.json", 2000)))
     done = tool.cprof("compare", before, after)
@@ -119,12 +119,12 @@ def test_traces_without_steps_count_as_a_whole(tmp_path):
     tool.refused(tool.cprof("compare", before, tool.write(tmp_path / "e.json", [])), "e.json: holds no operator")
 
 
-def test_few_steps_have_no_spread(tmp_path):
+def test_few_steps_leave_the_spread_unknown(tmp_path):
     before, after = steps(tmp_path / "a.json", 10, n=2), steps(tmp_path / "b.json", 12, n=12)
     assert "; 2 and 12 steps; spread unknown)" in tool.cprof("compare", before, after).out
 
 
-def test_all_windows_and_ranks_of_a_run_count(tmp_path):
+def test_compares_all_windows_and_ranks_of_a_run(tmp_path):
     for run, ms in (("old", 10), ("new", 20)):
         (tmp_path / run / "torch_traces").mkdir(parents=True)
         for name in ("rank0.3.pt.trace.json", "rank0.9.pt.trace.json", "rank1.3.pt.trace.json"):
@@ -133,7 +133,7 @@ def test_all_windows_and_ranks_of_a_run_count(tmp_path):
     assert "; 12 and 12 steps;" in done.out and "+5.000" in done.out
 
 
-def test_top_compare_is_the_same(tmp_path):
+def test_top_compare_prints_the_same(tmp_path):
     before, after = steps(tmp_path / "a.json", 10, [("aten::mm", "cpu_op", 2)]), steps(tmp_path / "b.json", 12, [("aten::mm", "cpu_op", 3)])
     for more in ([], ["--json"]):
         assert tool.cprof("top", "--compare", before, after, *more) == tool.cprof("compare", before, after, *more)
@@ -142,7 +142,7 @@ def test_top_compare_is_the_same(tmp_path):
         tool.refused(tool.cprof("top", "--compare", before, after, *options), options[0])
 
 
-def test_rows_shown(tmp_path):
+def test_row_limit_counts_hidden_rows(tmp_path):
     before = steps(tmp_path / "a.json", 50)
     after = steps(tmp_path / "b.json", 50, [(f"aten::op{n}", "cpu_op", 1 + n / 10) for n in range(10)])
     done = tool.cprof("compare", before, after, "--row-limit", 4)
@@ -164,7 +164,7 @@ for _ in range(8):
 """
 
 
-def test_two_trainings(tmp_path):
+def test_finds_an_operator_removed_from_a_training(tmp_path):
     traces = []
     for name, more in (("with", ["sort"]), ("without", [])):
         (tmp_path / name).mkdir()

@@ -56,7 +56,7 @@ def trace(tmp_path):
     (["--name", "[memory]"], ["[memory]"]),
     (["--name", "[gm]e*"], ["gemm"]),
 ])
-def test_filters(args, expected, trace):
+def test_filters_select_events(args, expected, trace):
     assert names(trace, *args) == expected
     given = {}
     for option, value in zip(args[::2], args[1::2]):
@@ -67,11 +67,11 @@ def test_filters(args, expected, trace):
 
 
 @pytest.mark.parametrize("key", ["name", "category", "step", "device", "thread"])
-def test_of_no_values_none_fits(key, trace):
+def test_empty_filter_matches_nothing(key, trace):
     assert list(cprof.events(trace, **{key: []})) == [] and list(cprof.events(trace, **{key: ()})) == []
 
 
-def test_refusals(trace):
+def test_refuses_bad_filters(trace):
     tool.refused(tool.cprof("events", trace, "--step", "9"), "no step 9: it holds 3, 4")
     tool.refused(tool.cprof("events", trace, "--device", "tpu"), "cpu, cuda or cuda:N")
     for pipe, *option in (("-", "--step", "3"), ("/dev/stdin", "--step", "3"), ("/dev/stdin", "--thread", "*grad*")):
@@ -86,7 +86,7 @@ def test_refusals(trace):
         next(cprof.events(trace.parent / "fifo", step=3))
 
 
-def test_a_step_in_quotes(trace):
+def test_accepts_a_step_as_text(trace):
     assert list(cprof.events(trace, step="3")) == list(cprof.events(trace, step=3)) != []
 
 
@@ -98,7 +98,7 @@ def test_help_lists_the_commands():
         assert tool.cprof(command, "--help").out.startswith(f"usage: cprof {command} ")
 
 
-def test_as_a_module(trace):
+def test_runs_as_a_python_module(trace):
     done = subprocess.run([sys.executable, "-m", "cprof", "events", str(trace), "--name", "gemm"], capture_output=True, text=True,
                           env=dict(os.environ, PYTHONPATH=str(tool.ROOT / "scripts/python")), timeout=tool.TIMEOUT_S)
     assert done.returncode == 0 and json.loads(done.stdout)["name"] == "gemm"
@@ -112,7 +112,7 @@ def large(folder, n=200_000):
     return path
 
 
-def test_a_closed_pipe_is_quiet(tmp_path):
+def test_exits_quietly_when_the_pipe_closes(tmp_path):
     process = subprocess.Popen([sys.executable, str(tool.COMMAND), "events", str(large(tmp_path, 20_000))], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     process.stdout.readline()
@@ -121,7 +121,7 @@ def test_a_closed_pipe_is_quiet(tmp_path):
     process.stderr.close()
 
 
-def test_control_c(tmp_path):
+def test_exits_quietly_on_control_c(tmp_path):
     process = subprocess.Popen([sys.executable, str(tool.COMMAND), "events", str(large(tmp_path))], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     process.stdout.readline()
@@ -131,7 +131,7 @@ def test_control_c(tmp_path):
     process.stderr.close()
 
 
-def test_control_c_while_it_begins(tmp_path):
+def test_exits_quietly_on_control_c_during_imports(tmp_path):
     """A module that it imports first is told apart by a file of its name that takes forever."""
     (tmp_path / "argparse.py").write_text(f"import time\nopen({str(tmp_path / 'here')!r}, 'w').close()\ntime.sleep(60)\n")
     with subprocess.Popen([sys.executable, str(tool.COMMAND), "check", "t.json"], env=dict(os.environ, PYTHONPATH=str(tmp_path)),
@@ -141,7 +141,7 @@ def test_control_c_while_it_begins(tmp_path):
         assert process.wait(tool.TIMEOUT_S) == -signal.SIGINT and process.stderr.read() == b""
 
 
-def test_progress_on_a_terminal_only(tmp_path):
+def test_shows_progress_on_a_terminal(tmp_path):
     """For what takes longer than a second: here a pipe that is slow."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen([sys.executable, str(tool.COMMAND), "check", "-q", "-"], stdin=subprocess.PIPE,
@@ -165,20 +165,20 @@ def test_progress_on_a_terminal_only(tmp_path):
     assert "MB" in shown and shown.endswith("\r\x1b[K"), shown
 
 
-def test_the_module_loads_no_reader():
+def test_importing_cprof_loads_no_reader():
     """A training that only marks steps does not pay for the command."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import cprof; print([m for m in sys.modules if 'cprof.tool' in m])"
     assert subprocess.run([sys.executable, "-c", code, str(tool.ROOT / "scripts/python")], capture_output=True,
                           text=True, check=True).stdout == "[]\n"
 
 
-def test_python_3_8_can_read_the_source():
+def test_source_parses_as_python_3_8():
     for path in sorted((tool.ROOT / "scripts/python/cprof").rglob("*.py")) + [tool.COMMAND]:
         ast.parse(path.read_text(), str(path), feature_version=(3, 8))
 
 
 @pytest.mark.parametrize("command", [("events",), ("top",), ("merge", "--output", "m.json")])
-def test_what_is_no_event_is_said_to_be_left_out(command, tmp_path, monkeypatch):
+def test_counts_elements_that_are_no_events(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tool.write(tmp_path / "t.json", [1, tool.span("aten::mm", 10.0, 5.0), "two"])
     result = tool.cprof(*command, path)
@@ -192,6 +192,6 @@ def test_lines_are_json_in_any_encoding(tmp_path, encoding):
     assert json.loads(result.out)["name"] == "\u00e9\U0001f600"
 
 
-def test_a_stdin_that_is_closed():
+def test_refuses_a_closed_stdin():
     done = subprocess.run(["sh", "-c", '"$0" "$@" <&-', sys.executable, str(tool.COMMAND), "events", "-"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "cprof: -: stdin is closed\n")

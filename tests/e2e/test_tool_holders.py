@@ -34,7 +34,7 @@ def steps(path, kept, n=6, **more):
     return tool.write(path, events, **more)
 
 
-def test_a_leak_is_named_by_operator_module_and_line(tmp_path):
+def test_names_a_leak_by_operator_module_and_line(tmp_path):
     trace = steps(tmp_path / "t.json", lambda step: [(4 * KB, None)])
     lines = tool.cprof("memory", trace).out.splitlines()
     assert lines[:2] == ["cpu: peak 88.00 KB in step 5; 24.00 KB at the end, 0 B at the begin",
@@ -50,7 +50,7 @@ def test_a_leak_is_named_by_operator_module_and_line(tmp_path):
 
 @pytest.mark.parametrize("kept", [lambda step: [(4 * KB, 1)], lambda step: [(4 * KB, None)] if step == 0 else [],
                                   lambda step: [(4 * KB, None if step in (1, 3) else 0)]], ids=["a step longer", "once", "in two of six"])
-def test_what_is_no_leak(kept, tmp_path):
+def test_reports_no_leak_without_steady_growth(kept, tmp_path):
     done = tool.cprof("memory", steps(tmp_path / "t.json", kept))
     assert done.out.splitlines()[1] == "no holder grows from step to step" and "per step" not in done.out
 
@@ -59,18 +59,18 @@ def test_what_is_no_leak(kept, tmp_path):
     ([0, 10, 20, 30], (10, 3)), ([5, 5, 5, 5], (0, 0)), ([0, 10, 20], (0, 0)), ([0, 10, 20, 20, 30], (10, 3)),
     ([0, 10, 20, 30, 40, 0, 10, 20, 30, 40, 0], (0, 0)),  # a buffer that is emptied at times
     ([0, 10, 10, 20, 20, 30], (0, 0)), ([30, 20, 10, 0], (0, 0))])
-def test_growth(levels, growth):
+def test_growth_needs_steady_rises(levels, growth):
     assert _growth(levels) == growth
 
 
-def test_few_steps_and_none(tmp_path):
+def test_growth_needs_four_steps(tmp_path):
     few = tool.cprof("memory", steps(tmp_path / "t.json", lambda step: [(4 * KB, None)], n=3)).out
     assert "growth needs 4 steps or more; the trace has 3" in few
     none = tool.write(tmp_path / "n.json", [tool.span("aten::mm", 0, 100), tool.memory(10, 64, 1)])
     assert tool.cprof("memory", none).out.startswith("cpu: peak 64 B; 64 B at the end, 0 B at the begin\ngrowth needs 4 steps")
 
 
-def test_devices_and_what_was_there_before(tmp_path):
+def test_reports_each_device_and_earlier_memory(tmp_path):
     trace = tool.write(tmp_path / "t.json", [
         tool.span("aten::mm", 0, 100), tool.memory(10, 1 * KB, 1, total=1 * KB), tool.memory(20, 2 * KB, 1, device=1, index=0, total=10 * KB),
         tool.memory(30, -3 * KB, 2, device=1, index=0, total=7 * KB)])
@@ -83,7 +83,7 @@ def test_devices_and_what_was_there_before(tmp_path):
     tool.refused(tool.cprof("memory", tool.write(tmp_path / "w.json", [tool.span("aten::add", 0, 1)])), "CPROF_PROFILE_MEMORY=1")
 
 
-def test_traces_of_torch_tell_modules_and_lines_as_python_functions(tmp_path):
+def test_reads_modules_and_lines_of_torch_traces(tmp_path):
     names = ["train.py(3): <module>", "nn.Module: Net_0", "net.py(7): forward", "nn.Module: ReLU_0", "torch/nn/modules/activation.py(9): forward"]
     trace = tool.write(tmp_path / "t.json", [*(tool.span(name, n, 100 - 2 * n, cat="python_function") for n, name in enumerate(names)),
                                              tool.span("aten::relu", 20, 40), tool.memory(30, 64, 1)])
@@ -91,7 +91,7 @@ def test_traces_of_torch_tell_modules_and_lines_as_python_functions(tmp_path):
     assert (holder["operator"], holder["module"], holder["line"]) == ("aten::relu", "Net_0.ReLU_0", "net.py(7): forward")
 
 
-def test_names_do_nothing_to_the_terminal_or_the_page(tmp_path):
+def test_escapes_names_in_terminal_and_page(tmp_path):
     evil = "\x1b]0;title\x07<script>alert(1)</script>\nover"
     events = [tool.span(evil, 0, 100, Module_Hierarchy=evil, Call_stack=f"{evil}(1): f;"), tool.memory(10, 64, 1)]
     trace = tool.write(tmp_path / "t.json", events)
@@ -101,7 +101,7 @@ def test_names_do_nothing_to_the_terminal_or_the_page(tmp_path):
     assert "<script>alert" not in (tmp_path / "t.html").read_text()
 
 
-def test_the_page_has_the_same_holders(tmp_path):
+def test_page_shows_the_same_holders(tmp_path):
     trace = steps(tmp_path / "t.json", lambda step: [(4 * KB, None)])
     assert tool.cprof("memory-timeline", trace, "-o", tmp_path / "t.html").rc == 0
     text = (tmp_path / "t.html").read_text()
@@ -125,7 +125,7 @@ for _ in range(8):
 """
 
 
-def test_a_leak_of_a_training(tmp_path):
+def test_names_the_leak_of_a_training(tmp_path):
     (tmp_path / "leak.py").write_text(LEAK)
     result = support.run([sys.executable, "leak.py"], tmp_path, ACTIVE=6, WITH_STACK=1, WITH_MODULES=1, NATIVE_STACK=0)
     assert result.rc == 0, result.err

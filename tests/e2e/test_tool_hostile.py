@@ -57,7 +57,7 @@ def sound():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_no_field_makes_a_command_go_wrong(seed, monkeypatch, request):
+def test_commands_survive_odd_fields(seed, monkeypatch, request):
     monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
     choose = random.Random(seed)
     request.addfinalizer(gc.enable)  # the command does without
@@ -111,7 +111,7 @@ def run_all_commands(what, recovered, jobs="12"):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_depth_makes_a_command_go_wrong(place, monkeypatch, request):
+def test_commands_survive_deep_nesting(place, monkeypatch, request):
     """Values in many others, up to where Python's reader gives up, and where only what is done with them afterwards does."""
     monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
     request.addfinalizer(gc.enable)
@@ -137,7 +137,7 @@ NUMBERS = {"step": (b'"ProfilerStep#1"', b'"ProfilerStep#%s"'), "ts": (b'"ts": '
 @pytest.mark.parametrize("place", NUMBERS)
 @pytest.mark.parametrize("number", [b"9" * 18, b"9" * 19, b"9" * 4296, b"9" * 5000, "\u00b2".encode(), "\u0663".encode()],
                          ids=["18 digits", "19 digits", "4296 digits", "5000 digits", "superscript", "arabic"])
-def test_no_number_makes_a_command_go_wrong(place, number, monkeypatch, request):
+def test_commands_survive_odd_numbers(place, number, monkeypatch, request):
     """More digits than Python makes a number of (4,300), and what it takes for digits although JSON does not."""
     monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
     request.addfinalizer(gc.enable)
@@ -153,7 +153,7 @@ def test_no_number_makes_a_command_go_wrong(place, number, monkeypatch, request)
 
 @pytest.mark.parametrize("command", [["events", "t.json"], ["top", "t.json"], ["check", "t.json"], ["env"], ["ranks", "t.json"],
                                      ["--help"], ["run", "--help"]], ids=" ".join)
-def test_a_closed_stdout_and_a_closed_stderr(command):
+def test_reports_a_closed_stdout(command):
     with open("t.json", "w") as file:
         json.dump({"traceEvents": sound()}, file)
     done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", sys.executable, str(tool.COMMAND), *command], stdin=subprocess.DEVNULL,
@@ -173,7 +173,7 @@ def test_a_closed_stdout_and_a_closed_stderr(command):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize("command", [["memory-timeline", "t.json", "-o"], ["report", "t.json", "-o"], ["merge", "t.json", "t.json", "-f", "-o"]], ids=" ".join)
-def test_what_cannot_be_written_is_named(command, tmp_path):
+def test_names_an_output_that_cannot_be_written(command, tmp_path):
     with open("t.json", "w") as file:
         json.dump({"traceEvents": sound()}, file)
     output = "missing/out.html"
@@ -185,7 +185,7 @@ def test_what_cannot_be_written_is_named(command, tmp_path):
 
 
 @pytest.mark.parametrize("command", [["memory-timeline", "-o"], ["report", "-o"], ["stacks", "-o"], ["merge", "--force", "-o"]], ids=lambda c: c[0])
-def test_a_trace_is_not_written_over(command):
+def test_never_overwrites_the_input_trace(command):
     with open("t.json", "w") as file:
         json.dump({"traceEvents": sound()}, file)
     os.link("t.json", "same.json")
@@ -199,13 +199,13 @@ def test_a_trace_is_not_written_over(command):
     assert sorted(os.listdir()) == ["link.json", "same.json", "t.json"]
 
 
-def test_what_was_cut_off_is_said_where_nothing_is_left():
+def test_names_the_cut_in_a_trace_without_spans():
     with open("t.json", "w") as file:
         file.write('{"traceEvents": [\n{"ph": "M", "name": "process_name", "pid": 1, "tid": 1, "args": {"name": "x"}},\n{"ph": "X", "na')
     assert tool.refused(tool.cprof("top", "t.json"), "t.json: holds no operator, call or kernel; ends in the middle, at byte ")
 
 
-def test_version_and_unknown_options():
+def test_prints_version_and_refuses_unknown_options():
     said = tool.cprof("--version")
     assert said.rc == 0 and re.fullmatch(r"cprof \d+\.\d+\.\d+\n", said.out)
     assert tool.refused(tool.cprof("top", "--nosuch", "t.json"), "cprof: top: unrecognized arguments: --nosuch (cprof top --help shows how)")
@@ -215,7 +215,7 @@ def test_version_and_unknown_options():
 
 @pytest.mark.parametrize("command", [["top"], ["top", "--by", "device"], ["top", "--by", "step"], ["memory-timeline", "-o", "out.json"],
                                      ["memory"], ["stacks"]], ids=" ".join)
-def test_what_is_left_out_is_said(command, tmp_path, monkeypatch):
+def test_counts_events_without_a_usable_time(command, tmp_path, monkeypatch):
     """Whichever sub-command adds the rest up."""
     monkeypatch.chdir(tmp_path)
     path = tool.write(tmp_path / "t.json", [
@@ -225,7 +225,7 @@ def test_what_is_left_out_is_said(command, tmp_path, monkeypatch):
     assert result.rc == 0 and "2 events without a usable time are left out" in result.err
 
 
-def test_sums_of_more_than_64_bits(tmp_path):
+def test_refuses_sums_over_64_bits(tmp_path):
     trace = tool.write(tmp_path / "t.json", [tool.memory(float(at), 4 * 10**18, 1) for at in range(3)] + [tool.span("aten::mm", 0.0, 5.0)])
     for command in (["top"], ["top", "--by", "category"], ["memory"], ["memory-timeline", "-o", tmp_path / "t.html"]):
         tool.refused(tool.cprof(*command, trace), str(trace), "holds numbers whose sum is more than 64 bits")

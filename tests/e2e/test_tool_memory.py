@@ -44,7 +44,7 @@ def raw(trace, folder, *args):
     return json.loads(gzip.decompress(out.read_bytes()))
 
 
-def test_what_memory_is_for(tmp_path):
+def test_classifies_each_allocation(tmp_path):
     events, expected = training()
     trace = tool.write(tmp_path / "t.json", events, baseTimeNanoseconds=BASE)
     rows = raw(trace, tmp_path)
@@ -54,7 +54,7 @@ def test_what_memory_is_for(tmp_path):
     assert rows[1][0] == BASE + 100_000 and [row[0] for row in rows[1:]] == sorted(row[0] for row in rows[1:])
 
 
-def test_the_coalesced_form(tmp_path):
+def test_writes_the_coalesced_form(tmp_path):
     events, _ = training()
     trace = tool.write(tmp_path / "t.json", events, baseTimeNanoseconds=BASE)
     for name in ("out.json", "out.json.gz"):
@@ -66,7 +66,7 @@ def test_the_coalesced_form(tmp_path):
     assert sum(sizes[-1]) == 3999 + 1007 + 1009
 
 
-def test_allocations_are_torchs(torch_run, tmp_path):
+def test_allocations_equal_torchs(torch_run, tmp_path):
     """torch knows some tensors from before, the trace does not; all that happens inside is the same."""
     if not (torch_run / "stack.raw.json.gz").is_file():
         pytest.skip("this torch has no export_memory_timeline")
@@ -79,7 +79,7 @@ def test_allocations_are_torchs(torch_run, tmp_path):
             sum(row[2] for row in theirs if row[1] == CREATE and row[3] == category) > 0
 
 
-def test_our_trace(our_trace, tmp_path):
+def test_gradients_are_as_large_as_parameters(our_trace, tmp_path):
     """Adam's two moments of each parameter are taken in the first step and kept; gradients are as large as parameters."""
     parameters = 64 * 64 + 64 + 8 * 64 + 8
     rows = raw(our_trace, tmp_path)
@@ -90,7 +90,7 @@ def test_our_trace(our_trace, tmp_path):
         assert live >= 0
 
 
-def test_devices(tmp_path):
+def test_selects_a_device_and_refuses_bad_outputs(tmp_path):
     trace = tool.write(tmp_path / "t.json", [tool.memory(1.0, 10, 1), tool.memory(2.0, 20, 1, device=1, index=0),
                                              tool.memory(3.0, 30, 1, device=1, index=1)])
     assert [row[2] for row in raw(trace, tmp_path)] == [20]
@@ -110,13 +110,13 @@ def test_devices(tmp_path):
 
 @pages.needed
 @pytest.mark.parametrize("name", ["ProfilerStep#7", "torch.profiler step 7"])  # the latter is all there is of one killed in its first step
-def test_steps_of_the_page(name, tmp_path):
+def test_page_names_steps(name, tmp_path):
     trace = tool.write(tmp_path / "t.json", [tool.span(name, 0.0, 90.0, cat="user_annotation"), tool.memory(10.0, 64, 1)])
     assert tool.cprof("memory-timeline", trace, "-o", tmp_path / "out.html").rc == 0
     assert re.findall(r">(step [^<]*)<", (tmp_path / "out.html").read_text()) == ["step 7"]
 
 
-def test_the_page(tmp_path):
+def test_page_shows_peaks_and_allocations(tmp_path):
     events, _ = training()
     events += [tool.memory(200.0, 1 << 30, 77, device=1, index=0), tool.memory(900.0, -(1 << 30), 77, device=1, index=0)]
     events.append(tool.span("<!--<script></script><b>é", 850.0, 100.0))

@@ -15,7 +15,7 @@ from command_runs import PACKAGE, Rank, cprof, environment, refused
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="devices are made by root")
-def test_a_device_is_no_file_to_replace(tmp_path):
+def test_refuses_to_replace_a_device(tmp_path):
     """Root's `-o /dev/null --force` would leave a regular file there, for every program of the machine."""
     path, null = Rank(0).write(tmp_path), tmp_path / "null"
     try:
@@ -26,7 +26,7 @@ def test_a_device_is_no_file_to_replace(tmp_path):
     assert null.is_char_device()
 
 
-def test_what_a_forced_merge_replaces(tmp_path):
+def test_forced_merge_replaces_files_only(tmp_path):
     path, fifo, target = Rank(0).write(tmp_path), tmp_path / "fifo", tmp_path / "far" / "all.json"
     os.mkfifo(fifo)
     target.parent.mkdir()
@@ -69,7 +69,7 @@ def with_stacks(path):
 @pytest.mark.parametrize("command", [["stacks", "-o", "out"], ["memory-timeline", "-o", "out.html"], ["memory-timeline", "-o", "out.json.gz"],
                                      ["merge", "-o", "out.json"], ["merge", "-f", "-o", "out.json"], ["merge", "--manifest", "-o", "out.tar"],
                                      ["recover", "-o", "out.json"]], ids=" ".join)
-def test_what_is_stopped_leaves_nothing(command, number, tmp_path, monkeypatch):
+def test_stopped_command_leaves_no_file(command, number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trace = Rank(0).write(tmp_path, "t.json") if command[0] == "recover" else with_stacks(tmp_path / "t.json")
     assert Ending(*command, trace).stopped(number) == (128 + number, "")
@@ -77,7 +77,7 @@ def test_what_is_stopped_leaves_nothing(command, number, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", [["stacks"], ["merge"]], ids=" ".join)
-def test_nohup(command, tmp_path):
+def test_nohup_command_survives_a_hangup(command, tmp_path):
     """A terminal that closes ends nothing that is to outlive it."""
     out, trace = tmp_path / "out", with_stacks(tmp_path / "t.json")
     ending = Ending(*command, trace, "-o", out, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))

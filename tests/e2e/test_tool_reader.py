@@ -49,7 +49,7 @@ def forms():
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000, 1 << 18])
 @pytest.mark.parametrize("form", [name for name, _, _ in forms()])
 @pytest.mark.parametrize("packed", [False, True])
-def test_reads_as_json_does(form, chunk, packed, tmp_path, monkeypatch):
+def test_reads_every_form_as_json_does(form, chunk, packed, tmp_path, monkeypatch):
     text, metadata = {name: rest for name, *rest in forms()}[form]
     data = text.encode("utf-8", "surrogatepass") if form != "pretty" else text.encode()
     path = tmp_path / "t.json"
@@ -67,7 +67,7 @@ FRAMES = {str(n): {"category": "c", "name": 'f(},\n{") ' + "é" * (n % 7), "pare
 @pytest.mark.parametrize("indent", [None, 0, 2])
 @pytest.mark.parametrize("key, value", [("stackFrames", FRAMES), ("stackFrames", {}), ("stackFrames", None), ("stackFrames", [FRAMES, 1]),
                                         ("merged", [{"rank": n, "x": [], "y": {}, "stackFrames": FRAMES, "name": ""} for n in (0, 1)])])
-def test_what_nobody_wants_is_read_past(key, value, indent, chunk, tmp_path, monkeypatch):
+def test_skips_large_unwanted_values(key, value, indent, chunk, tmp_path, monkeypatch):
     """Whatever it looks like, and wherever it stands; it is JSON that is read past."""
     for text in (json.dumps({key: value, "traceEvents": EVENTS, "b": 2}, indent=indent),
                  json.dumps({"traceEvents": EVENTS, key: value, "b": 2}, indent=indent)):
@@ -82,7 +82,7 @@ def test_what_nobody_wants_is_read_past(key, value, indent, chunk, tmp_path, mon
 @pytest.mark.parametrize("text, said", [('{"1": {"a": 1} "2": {}}', "where ',' or '}'"), ('{"1": {"a": 1}, 2: {}}', "a key in double quotes"),
                                         ('{"1": {"a": 1},}', "a key in double quotes"), ('{"1": {"a" 1}, "2": {"b": 1}}', "delimiter"),
                                         ('{"1": {"a": 1}]', "where ',' or '}'")])
-def test_what_is_read_past_is_json(text, said, tmp_path):
+def test_skipped_values_must_be_json(text, said, tmp_path):
     (tmp_path / "t.json").write_text('{"traceEvents": [{}], "stackFrames": ' + text + ', "behind": "a text that is long enough"}')
     with pytest.raises(Problem, match="byte ") as raised, reader.open_trace(str(tmp_path / "t.json")) as trace:
         trace.past_large = True
@@ -90,7 +90,7 @@ def test_what_is_read_past_is_json(text, said, tmp_path):
     assert said in str(raised.value)
 
 
-def test_a_cut_in_what_is_read_past(tmp_path):
+def test_accepts_a_cut_inside_a_skipped_value(tmp_path):
     text = json.dumps({"traceEvents": EVENTS, "stackFrames": FRAMES})
     for end in range(text.index('"stackFrames"'), len(text), 7):
         (tmp_path / "t.json").write_text(text[:end])
@@ -99,7 +99,7 @@ def test_a_cut_in_what_is_read_past(tmp_path):
             assert list(trace) == EVENTS and trace.truncated, end
 
 
-def test_large_values_behind_the_events(tmp_path):
+def test_accepts_large_values_behind_the_events(tmp_path):
     """Many frames of stacks, of one rank and of a merged trace: no command that reads the small ones refuses these."""
     frames = "{" + ",\n".join(f'"{n}": {{"name": "{"f" * 500}", "parent": {n - 1}}}' for n in range(1, 130_000)) + "}"
     assert len(frames) > reader.MAX_VALUE
@@ -114,7 +114,7 @@ def test_large_values_behind_the_events(tmp_path):
     tool.refused(tool.cprof("top", merged), "is merged of several ranks")
 
 
-def test_head_comes_before_the_events(tmp_path):
+def test_reads_the_head_before_the_events(tmp_path):
     path = tmp_path / "t.json"
     path.write_text('{"a": 1, "traceEvents": [{"ph": "X"}], "b": 2}')
     with reader.open_trace(str(path)) as trace:
@@ -123,7 +123,7 @@ def test_head_comes_before_the_events(tmp_path):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_cut_at_each_byte(packed, tmp_path):
+def test_uses_events_before_a_cut_at_any_byte(packed, tmp_path):
     """What stands in front of the cut is used and said to be; never is an event made up."""
     text = next(text for name, text, _ in forms() if name == "lines")[:600].encode()
     whole = json.loads(next(text for name, text, _ in forms() if name == "lines"))["traceEvents"]
@@ -163,7 +163,7 @@ def test_cut_at_each_byte(packed, tmp_path):
     (b'{"traceEvents": [{"ts": ' + b"9" * 5000 + b', "name": "a number too long"}]}', "byte 17: a number of more digits"),
     (b"\x1f\x8b\x08\x00" + b"garbage" * 9, "damaged gzip data"),
 ])
-def test_garbage_is_refused_with_its_place(text, message, tmp_path):
+def test_refuses_garbage_with_its_byte(text, message, tmp_path):
     if text.endswith(b'"a number too long"}]}') and not hasattr(sys, "set_int_max_str_digits"):
         pytest.skip("this Python takes numbers of any length")
     path = tmp_path / "t.json"
@@ -173,14 +173,14 @@ def test_garbage_is_refused_with_its_place(text, message, tmp_path):
     assert message in str(raised.value)
 
 
-def test_the_table_beside_a_trace_is_named(tmp_path):
+def test_refuses_the_table_beside_a_trace(tmp_path):
     """A glob finds it, too."""
     (tmp_path / "t.json.top").write_text('{"cprof_top": 1}')
     with pytest.raises(Problem, match="t.json.top: is the table that cprof left beside t.json: give that one"):
         read(tmp_path / "t.json.top")
 
 
-def test_events_in_front_of_an_error_are_handed_out(tmp_path):
+def test_yields_events_before_an_error(tmp_path):
     path = tmp_path / "t.json"
     path.write_text('{"traceEvents": [{"ph": "X"}, {"ph": "i"}, nonsense and more of it ]}')
     seen = []
@@ -191,7 +191,7 @@ def test_events_in_front_of_an_error_are_handed_out(tmp_path):
     assert seen == ["X", "i"]
 
 
-def test_an_open_file_with_a_torn_write(tmp_path):
+def test_drops_a_torn_write_of_an_open_file(tmp_path):
     """What a kill in the middle of a write leaves behind the last event of a .part file is not used, and said."""
     path = tmp_path / "rank0.5.json.part"
     path.write_text('{"traceEvents": [\n{"ph": "X"},\n{"ph": "i"},\n{"ph": "X", "na\n],\n"traceName": "x"\n}\n}\n')
@@ -200,14 +200,14 @@ def test_an_open_file_with_a_torn_write(tmp_path):
 
 
 @pytest.mark.parametrize("tail, note", [(b"}", "behind the end"), (b"\n\x00\x00", "behind the end")])
-def test_something_behind_the_end(tail, note, tmp_path):
+def test_notes_bytes_behind_the_end(tail, note, tmp_path):
     path = tmp_path / "t.json"
     path.write_bytes(b'{"traceEvents": [{"ph": "X"}]}' + tail)
     events, trace = read(path)
     assert events == [{"ph": "X"}] and note in trace.notes[0]
 
 
-def test_no_utf8_and_no_numbers(tmp_path):
+def test_accepts_invalid_utf8_and_nan(tmp_path):
     path = tmp_path / "t.json"
     path.write_bytes(b'{"traceEvents": [{"name": "a\xffb", "x": NaN, "y": -Infinity}, 5, {"name": "c"}]}')
     events, trace = read(path)
@@ -215,7 +215,7 @@ def test_no_utf8_and_no_numbers(tmp_path):
     assert trace.no_objects == 1 and len(trace.notes) == 3 and trace.notes[0] == "byte 28 is no UTF-8"
 
 
-def test_mutations_never_end_in_a_traceback(tmp_path):
+def test_mutated_traces_raise_only_problems(tmp_path):
     """Bytes changed at random: the events, or a Problem, nothing else."""
     data = next(text for name, text, _ in forms() if name == "lines").encode()
     choose = random.Random(1)
@@ -234,7 +234,7 @@ def test_mutations_never_end_in_a_traceback(tmp_path):
         assert all(type(event) is dict for event in events)
 
 
-def test_memory_stays_small(tmp_path):
+def test_reads_large_traces_in_little_memory(tmp_path):
     """20 MB of events, and of gzip that holds as much."""
     line = json.dumps(tool.span("aten::add", 1.5, 2.5, External_id=7)) + ",\n"
     path = tmp_path / "t.json"
@@ -257,14 +257,14 @@ def test_memory_stays_small(tmp_path):
 
 @pytest.mark.skipif(not tool.KINETO_TRACES, reason="the traces of real GPUs are not beside this checkout")
 @pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
-def test_real_traces(path):
+def test_reads_real_traces_as_json_does(path):
     with gzip.open(path) as file:
         whole = json.load(file)
     events, trace = read(path)
     assert events == whole.pop("traceEvents") and trace.metadata == whole and trace.notes == []
 
 
-def test_from_a_pipe(tmp_path):
+def test_reads_from_a_pipe(tmp_path):
     data = json.dumps({"traceEvents": [tool.span("aten::add", 0, 10)]}).encode()
     for given in (data, gzip.compress(data)):
         assert json.loads(tool.cprof("events", "-", stdin=given).out)["name"] == "aten::add"
@@ -326,7 +326,7 @@ COMMANDS = [("top", "--from-trace"), ("top", "--by", "module"), ("top", "--by", 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(map(str, one)) for one in COMMANDS])
 @pytest.mark.parametrize("odd", [False, True], ids=["sound", "odd"])
-def test_any_parser_gives_the_same_answer(command, odd, parser, tmp_path, monkeypatch):
+def test_every_parser_gives_the_same_answer(command, odd, parser, tmp_path, monkeypatch):
     """To the byte. Of what is odd, one event stands between sound ones."""
     events = list(sound(40))
     for n, event in enumerate(ODD if odd else ()):
@@ -346,7 +346,7 @@ def test_any_parser_gives_the_same_answer(command, odd, parser, tmp_path, monkey
     assert first == second == third and first.rc in (0, 1) and first.out
 
 
-def test_explain_reads_each_trace_of_several_ranks_once(parser, tmp_path, monkeypatch):
+def test_explain_reads_the_trace_of_each_rank_once(parser, tmp_path, monkeypatch):
     """Events that all is known of are not made into dictionaries for what compares ranks."""
     events = [event for event in sound(40) if "text" not in event["args" if "args" in event else "ph"]]  # a text in which a block ends is read twice
     paths = [str(tool.write(tmp_path / f"rank{rank}.json", events, distributedInfo={"rank": rank, "world_size": 2})) for rank in range(2)]
@@ -359,7 +359,7 @@ def test_explain_reads_each_trace_of_several_ranks_once(parser, tmp_path, monkey
     assert opened == paths and not whole
 
 
-def test_the_parser_is_used(parser, tmp_path, monkeypatch):
+def test_fast_parser_takes_sound_events(parser, tmp_path, monkeypatch):
     """By a trace that is more than one block; a text in which all is sound is not read as JSON."""
     path = tool.write(tmp_path / "t.json", list(sound(40)))
     monkeypatch.setattr(reader, "CHUNK", 1000)
@@ -373,11 +373,11 @@ def test_the_parser_is_used(parser, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text, long", [("12345678901234567890", True), ("[-1234567890123456789]", True), ("[0.1234567890123456789]", False),
                                         ("123456789012345678", False), ("[0.12345678901234567890123456789, 1234567890123456789]", True), ("", False)])
-def test_numbers_of_more_than_64_bits_are_seen(text, long):
+def test_detects_numbers_over_64_bits(text, long):
     assert fast.has_long_numbers(text) == long
 
 
-def test_the_parser_takes_nothing_that_json_refuses(parser):
+def test_fast_parser_accepts_only_what_json_accepts(parser):
     """Damaged texts: what it takes, json reads likewise."""
     texts = [json.dumps(event, ensure_ascii=False) for event in sound(2)]
     chance, decode, taken = random.Random(7), fast.any_events(), 0

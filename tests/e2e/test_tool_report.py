@@ -131,7 +131,7 @@ def same_findings(text, summary):
 
 # ---- numbers ----
 
-def test_the_numbers_of_a_gpu(tmp_path, monkeypatch):
+def test_shows_the_numbers_of_a_gpu(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = gpu_run()
     text, summary = report(path), of("explain", path)
@@ -150,7 +150,7 @@ def test_the_numbers_of_a_gpu(tmp_path, monkeypatch):
         assert told in text, told
 
 
-def test_the_numbers_of_memory(tmp_path, monkeypatch):
+def test_shows_the_numbers_of_memory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = gpu_run()
     text, told = report(path), of("memory", path)["devices"]
@@ -165,7 +165,7 @@ def test_the_numbers_of_memory(tmp_path, monkeypatch):
     assert "aten::linear at train.py(10): main grows by" in text
 
 
-def test_the_numbers_of_ranks(tmp_path, monkeypatch):
+def test_shows_the_numbers_of_ranks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     eight_ranks()
     text, told = report(RUN), of("ranks", RUN)
@@ -186,7 +186,7 @@ def test_the_numbers_of_ranks(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["launch-bound", "healthy"])
-def test_transformers_on_an_h200(name, tmp_path, monkeypatch):
+def test_shows_findings_of_h200_transformers(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = FIXTURES / f"h200-{name}.json.gz"
     text, summary = report(path), of("explain", path)
@@ -198,7 +198,7 @@ def test_transformers_on_an_h200(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
-def test_real_traces_of_others(path, tmp_path, monkeypatch):
+def test_reports_kineto_traces(path, tmp_path, monkeypatch):
     """Some have no steps."""
     monkeypatch.chdir(tmp_path)
     text, summary = report(path), of("explain", path)
@@ -209,7 +209,7 @@ def test_real_traces_of_others(path, tmp_path, monkeypatch):
         same_steps(text, summary)
 
 
-def test_a_program_without_a_gpu(our_trace, tmp_path, monkeypatch):
+def test_reports_a_program_without_a_gpu(our_trace, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = report(our_trace)
     same_steps(text, of("explain", our_trace))
@@ -225,7 +225,7 @@ def test_a_program_without_a_gpu(our_trace, tmp_path, monkeypatch):
 
 # ---- what is given ----
 
-def test_a_folder_and_the_newest_run(tmp_path, monkeypatch):
+def test_takes_a_folder_or_the_newest_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     eight_ranks(2)
     by_name = report(RUN)
@@ -275,7 +275,7 @@ PAGES = {"report": ["report"], "stacks": ["stacks"], "memory": ["memory-timeline
 
 @pages.needed
 @pytest.mark.parametrize("kind", PAGES)
-def test_names_stay_text(kind, tmp_path, monkeypatch):
+def test_names_cannot_inject_markup(kind, tmp_path, monkeypatch):
     """Markup in each place that a trace has; the browser also finds that the policy allows what the page needs, and nothing else."""
     monkeypatch.chdir(tmp_path)
     result = tool.cprof(*PAGES[kind], hostile_trace(), "-o", "out.html")
@@ -299,7 +299,7 @@ def test_names_stay_text(kind, tmp_path, monkeypatch):
         assert not [one for one in failed if one.startswith("alert")]
 
 
-def test_pages_of_large_runs_are_small(tmp_path, monkeypatch):
+def test_pages_of_large_runs_stay_small(tmp_path, monkeypatch):
     """Many ranks and steps, and names that are long and of letters that take room."""
     monkeypatch.chdir(tmp_path)
     eight_ranks(70, 80)
@@ -326,7 +326,7 @@ def test_pages_of_large_runs_are_small(tmp_path, monkeypatch):
 
 @pages.needed
 @pytest.mark.parametrize("form", [{}, {"dark": True}, {"width": 390}, {"media": "print", "width": 760}], ids=["screen", "dark", "phone", "paper"])
-def test_forms_of_the_page(form, tmp_path, monkeypatch):
+def test_page_fits_screen_dark_phone_and_paper(form, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     eight_ranks()
     report(RUN)
@@ -345,7 +345,7 @@ def test_forms_of_the_page(form, tmp_path, monkeypatch):
 
 
 @pages.needed
-def test_tables_sort(tmp_path, monkeypatch):
+def test_tables_sort_by_a_clicked_column(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     eight_ranks()
     report(RUN)
@@ -378,7 +378,7 @@ def two_stacks():
                                  tool.span("aten::mul", 60, 60, Call_stack="torch/nn/f.py(7): g;train.py(3): main;")])
 
 
-def test_times_of_a_flame_graph_are_those_of_the_lines(tmp_path, monkeypatch):
+def test_flame_graph_times_equal_the_lines(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = flames(two_stacks())
     found = {}
@@ -396,7 +396,7 @@ def test_times_of_a_flame_graph_are_those_of_the_lines(tmp_path, monkeypatch):
 
 
 @pages.needed
-def test_the_flame_graph(tmp_path, monkeypatch):
+def test_flame_graph_zooms_and_searches(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     flames(two_stacks())
     with pages.Page("flames.html", width=390) as page:
@@ -415,7 +415,7 @@ def test_the_flame_graph(tmp_path, monkeypatch):
         page.picture(tool.BUILD_PICTURES / "flames.png")
 
 
-def test_a_flame_graph_of_deep_stacks(tmp_path, monkeypatch):
+def test_flame_graph_accepts_deep_stacks(tmp_path, monkeypatch):
     """Deeper than Python nests."""
     monkeypatch.chdir(tmp_path)
     stack = "".join(f"deep.py({n}): f;" for n in range(2000))

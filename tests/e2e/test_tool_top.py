@@ -58,7 +58,7 @@ CASES = {"plain": {}, "sorted": {"sort_by": "self_cpu_time_total", "row_limit": 
 @pytest.mark.parametrize("functions", ["", "functions."], ids=["", "functions"])
 @pytest.mark.parametrize("trace, case", [("plain", case) for case in ("plain", "sorted", "memory", "shapes")] +
                          [("stack", case) for case in CASES])
-def test_tables_are_torchs(torch_run, trace, case, functions):
+def test_tables_equal_torchs(torch_run, trace, case, functions):
     theirs = torch_run / f"{trace}.{case}.{functions}txt"
     if not theirs.exists() and not functions:
         pytest.skip("this torch has no table without Python functions (2.15 is the first that does)")
@@ -69,7 +69,7 @@ def test_tables_are_torchs(torch_run, trace, case, functions):
     assert same_table(table, in_order_of_columns(theirs.read_text()) if case == "stacks" else theirs.read_text())
 
 
-def test_python_functions_have_rows_when_asked_for(torch_run, tmp_path):
+def test_shows_python_functions_on_request(torch_run, tmp_path):
     args = "top", torch_run / "stack.json", "--row-limit", -1, "--json"
     plain, all_rows = ({row["name"]: row for row in json.loads(tool.cprof(*args, *more).out)["rows"]}
                        for more in ((), ("--include-python-functions",)))
@@ -81,7 +81,7 @@ def test_python_functions_have_rows_when_asked_for(torch_run, tmp_path):
     assert "train.py(9): main" in tool.cprof("top", only, "--include-python-functions").out
 
 
-def test_the_command_prints_the_same(torch_run):
+def test_command_prints_the_same_as_python(torch_run):
     result = tool.cprof("top", torch_run / "plain.json", "--torch", "--sort-by", "self_cpu_time_total", "--row-limit", 7)
     assert result.rc == 0 and result.err == ""
     assert result.out == cprof.key_averages(torch_run / "plain.json").table("self_cpu_time_total", 7)
@@ -101,7 +101,7 @@ dist.destroy_process_group()
 """
 
 
-def test_transfers_are_torchs(torch_run, tmp_path):
+def test_tables_with_transfers_equal_torchs(torch_run, tmp_path):
     """torch takes the ranges around transfers for asynchronous: their time is no part of the sum."""
     path = tmp_path / "t.json"
     done = subprocess.run([sys.executable, "-c", GLOO, str(path)], env=dict(os.environ, **LOOPBACK), capture_output=True, text=True,
@@ -124,7 +124,7 @@ print(*(row.flops for row in prof.key_averages() if row.key == "aten::mul"))
 
 
 @pytest.mark.parametrize("stack", [0, 1])
-def test_flops_of_an_operator_in_its_like_count_once(stack, torch_run, tmp_path):
+def test_counts_flops_of_nested_same_operators_once(stack, torch_run, tmp_path):
     path = tmp_path / "t.json"
     done = subprocess.run([sys.executable, "-c", DUPLICATE, str(path)] + ["stack"] * stack, capture_output=True, text=True,
                           timeout=tool.TIMEOUT_S)
@@ -133,7 +133,7 @@ def test_flops_of_an_operator_in_its_like_count_once(stack, torch_run, tmp_path)
     assert [sum(row.flops for row in rows if row.key == "aten::mul")] == [int(n) for n in done.stdout.split()]
 
 
-def test_flops_of_an_operator_in_its_like_count_once_in_our_trace(torch_run, tmp_path):
+def test_counts_nested_flops_once_in_our_trace(torch_run, tmp_path):
     code = ("import torch\nx = torch.ones(8, 8)\noptimizer = torch.optim.SGD([torch.nn.Parameter(x)], lr=0.1)\n"
             "for _ in range(4):\n    torch.ops.aten.mul.Scalar(x, 2.0)\n    torch.mul(x, x)\n    optimizer.step()\n")
     result = support.run([sys.executable, "-c", code], tmp_path, ACTIVE=2, WITH_FLOPS=1)
@@ -143,7 +143,7 @@ def test_flops_of_an_operator_in_its_like_count_once_in_our_trace(torch_run, tmp
     assert (row.count, row.flops) == (4, 256)
 
 
-def test_stacks_are_torchs(torch_run, tmp_path):
+def test_stacks_equal_torchs(torch_run, tmp_path):
     out = tmp_path / "out.stacks"
     assert tool.cprof("stacks", torch_run / "stack.json", "-o", out).rc == 0
     # torch cuts off floats: 6 us may be its 5.999, and what is 1 us here may be left out there.
@@ -159,7 +159,7 @@ def test_stacks_are_torchs(torch_run, tmp_path):
     tool.refused(tool.cprof("stacks", torch_run / "stack.json", "--metric", "self_cuda_time_total"), "on a GPU")
 
 
-def test_modules_of_python_functions(torch_run):
+def test_reads_modules_of_python_functions(torch_run):
     rows = json.loads(tool.cprof("top", torch_run / "stack.json", "--by", "module", "--json").out)["rows"]
     names = [row["module"] for row in rows]
     assert {"Sequential_0", "Sequential_0.Conv2d_0", "Sequential_0.Linear_0"} <= set(names)
@@ -190,7 +190,7 @@ def slow_sums(path):
     return sums
 
 
-def test_our_trace_by_other_sums(our_trace):
+def test_sums_of_our_trace_equal_a_slow_count(our_trace):
     sums = slow_sums(our_trace)
     rows = {row.key: row for row in cprof.key_averages(our_trace) if row.key not in ("ProfilerStep*", "[memory]")}
     # An operator of one child of its own name is counted once, as torch does.
@@ -200,7 +200,7 @@ def test_our_trace_by_other_sums(our_trace):
         assert [rows[name].count, rows[name].cpu_ns, rows[name].self_cpu_ns] == sums[name], name
 
 
-def test_steps_on_a_row_of_their_own_hold_the_operators(our_trace):
+def test_steps_on_their_own_row_hold_operators(our_trace):
     """The time of a step is not counted twice: its self time is what no span of the thread covers."""
     rows = {row.key: row for row in cprof.key_averages(our_trace)}
     step = rows["ProfilerStep*"]
@@ -212,7 +212,7 @@ def test_steps_on_a_row_of_their_own_hold_the_operators(our_trace):
     assert step.cpu_time_total == pytest.approx(sum(row["duration"] for row in by_step[:2]))
 
 
-def test_the_steps_of_our_trace_name_their_thread(our_trace):
+def test_steps_of_our_trace_name_their_thread(our_trace):
     """The one that marks them; nothing else runs here."""
     spans = [e for e in cprof.events(our_trace) if e["ph"] == "X"]
     steps = [e for e in spans if e["name"].startswith("ProfilerStep#")]
@@ -233,7 +233,7 @@ def in_our_form(path, events):
     (5002, 5, 95.0),
     (None, 2, 98.0),   # of two that do as much the earlier one
 ])
-def test_a_step_is_of_the_thread_that_it_names(named, other, self_time, write, tmp_path):
+def test_step_belongs_to_the_thread_it_names(named, other, self_time, write, tmp_path):
     step = tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305)
     step["args"] = {} if named is None else {"thread": named}
     path = write(tmp_path / "t.json", [
@@ -247,7 +247,7 @@ def test_a_step_is_of_the_thread_that_it_names(named, other, self_time, write, t
 
 @pytest.mark.parametrize("name", ["torch.profiler step ", "ProfilerStep#"])  # as cprof writes it, and did
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
-def test_ranges_of_torchs_steps_beside_ours(write, name, tmp_path):
+def test_torchs_step_ranges_count_as_ranges(write, name, tmp_path):
     """A program that calls prof.step() as well: steps are what cprof says they are, and torch's ranges are ranges."""
     events = [tool.span(f"ProfilerStep#{n}", 100.0 * n, 100.0, cat="user_annotation", tid=4194305, thread=5000) for n in (1, 2)]
     events += [tool.span(f"{name}{n}", 50.0 + 100.0 * n, 95.0, cat="user_annotation") for n in (1, 2)]
@@ -263,7 +263,7 @@ def test_ranges_of_torchs_steps_beside_ours(write, name, tmp_path):
 
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
-def test_a_range_around_steps_is_no_part_of_them(write, tmp_path):
+def test_range_around_steps_is_outside_of_them(write, tmp_path):
     """As of an epoch, and of the training: what runs in them is the steps', what is left of them is the time outside of steps."""
     events = [tool.span(f"ProfilerStep#{n}", 1000.0 + 100 * n, 100.0, cat="user_annotation", tid=4194305, thread=5000) for n in (0, 1)]
     events += [tool.span("epoch", 900.0, 400.0, cat="user_annotation"), tool.span("train", 800.0, 600.0, cat="user_annotation")]
@@ -277,7 +277,7 @@ def test_a_range_around_steps_is_no_part_of_them(write, tmp_path):
 
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
-def test_a_step_across_the_end_of_what_holds_others(write, tmp_path):
+def test_step_may_cross_the_end_of_a_range(write, tmp_path):
     events = [tool.span(f"ProfilerStep#{n}", 30.0 * n, 30.0, cat="user_annotation", tid=4194305, thread=5000) for n in range(6)]
     events += [tool.span(name, start, length, cat="user_annotation")
                for name, start, length in (("train", 0.0, 200.0), ("epoch", 0.0, 100.0), ("epoch", 100.0, 100.0))]
@@ -286,7 +286,7 @@ def test_a_step_across_the_end_of_what_holds_others(write, tmp_path):
 
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
-def test_what_holds_steps_and_a_range_of_its_own_name(write, tmp_path):
+def test_range_around_steps_may_repeat_inside_a_step(write, tmp_path):
     """Which is a step's, and does not take its place."""
     events = [tool.span(f"ProfilerStep#{n}", 30.0 * n, 30.0, cat="user_annotation", tid=4194305, thread=5000) for n in range(4)]
     events += [tool.span("train", 0.0, 120.0, cat="user_annotation"), tool.span("train", 35.0, 20.0, cat="user_annotation"),
@@ -295,7 +295,7 @@ def test_what_holds_steps_and_a_range_of_its_own_name(write, tmp_path):
     assert rows == {"ProfilerStep*": (120.0, 100.0), "train": (140.0, 10.0), "aten::mm": (10.0, 10.0)}
 
 
-def test_a_real_run_with_a_range_around_the_loop(tmp_path):
+def test_counts_a_range_around_a_real_loop(tmp_path):
     code = ("import torch\nfrom torch.profiler import record_function\nmodel = torch.nn.Linear(8, 8)\n"
             "optimizer = torch.optim.SGD(model.parameters())\nwith record_function('epoch'):\n  for n in range(6):\n"
             "    model(torch.ones(4, 8)).sum().backward()\n    optimizer.step()\n")
@@ -313,7 +313,7 @@ def test_a_real_run_with_a_range_around_the_loop(tmp_path):
     assert 0 <= epoch.self_cpu_time_total < epoch.cpu_time_total - sum(inside) + 1
 
 
-def test_a_real_run_with_both_kinds_of_steps(tmp_path):
+def test_counts_both_kinds_of_steps_of_a_run(tmp_path):
     """Its table is cprof's own, which counts as the command does."""
     code = ("import torch\nfrom torch.profiler import record_function\nmodel = torch.nn.Linear(8, 8)\n"
             "optimizer = torch.optim.SGD(model.parameters())\nfor n in range(6):\n"
@@ -330,13 +330,13 @@ def test_a_real_run_with_both_kinds_of_steps(tmp_path):
     assert support.events(trace, ph="X", cat="user_annotation", name=re.compile(r"torch\.profiler step \d+$"))
 
 
-def test_our_shapes(our_trace):
+def test_groups_our_trace_by_shape(our_trace):
     rows = [row for row in cprof.key_averages(our_trace, group_by_input_shape=True) if row.key == "aten::addmm"]
     assert {row.input_shapes for row in rows} == {"[[64], [16, 64], [64, 64], [], []]", "[[8], [16, 64], [64, 8], [], []]"}
     assert all(row.count == 2 for row in rows)
 
 
-def test_traces_add_up(our_trace):
+def test_adds_up_several_traces(our_trace):
     one = json.loads(tool.cprof("top", our_trace, "--json", "--row-limit", -1).out)
     two = json.loads(tool.cprof("top", our_trace, our_trace, "--json", "--row-limit", -1).out)
     assert two["self_cpu_time_total"] == pytest.approx(2 * one["self_cpu_time_total"]) and one["self_cpu_time_total"] > 0
@@ -396,7 +396,7 @@ def transfer_events(name):
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 @pytest.mark.parametrize("name", ["gloo:all_reduce", "mpi:all_reduce", "ucc:all_reduce", "nccl:all_reduce"])
-def test_ranges_of_transfers_are_in_no_tree(name, write, tmp_path):
+def test_transfer_ranges_hold_no_other_spans(name, write, tmp_path):
     path = write(tmp_path / "t.json", transfer_events(name))
     rows = {row.key: row for row in cprof.key_averages(path)}
     assert {key: (row.count, row.cpu_time_total, row.self_cpu_time_total, row.device_time_total, row.is_async) for key, row in rows.items()} == {
@@ -415,7 +415,7 @@ def test_ranges_of_transfers_are_in_no_tree(name, write, tmp_path):
     ("category", {"cpu_op": (180.0, 0), "user_annotation": (800.0, 0), "cuda_runtime": (20.0, 0), "kernel": (0, 55.0),
                   "gpu_user_annotation": (0, 0)}),
 ])
-def test_by(by, expected, tmp_path):
+def test_by_groups_times_as_asked(by, expected, tmp_path):
     path = tool.write(tmp_path / "t.json.gz", gpu_events())
     rows = list(csv.DictReader(io.StringIO(tool.cprof("top", path, "--by", by, "--csv").out)))
     assert {row[by]: (float(row["self_cpu_time_total"]), float(row["self_device_time_total"])) for row in rows} == expected
@@ -427,7 +427,7 @@ def test_by(by, expected, tmp_path):
     ("step", {"ProfilerStep#0": (100.0, 5), "(outside)": (20.0, 1)}), ("device", {"CPU": (120.0, 6)}),
     ("category", {"user_annotation": (75.0, 1), "cpu_op": (15.0, 1), "cuda_runtime": (30.0, 4)}),
     ("module", {"(outside)": (105.0, 5), "Net.fc1": (15.0, 1)})])
-def test_a_call_without_operator_is_part_of_what_it_runs_in(by, expected, write, tmp_path):
+def test_call_without_operator_counts_for_its_surroundings(by, expected, write, tmp_path):
     """One right in the step, one in an operator that it is not linked to, one on a thread of its own."""
     step = tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305, thread=5000)
     path = write(tmp_path / "t.json", [
@@ -441,7 +441,7 @@ def test_a_call_without_operator_is_part_of_what_it_runs_in(by, expected, write,
 
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
-def test_a_call_in_front_of_its_operator(write, tmp_path):
+def test_call_may_precede_its_operator_in_the_file(write, tmp_path):
     """As it stands in cprof's files, where what ends first comes first: the thread of the operators is the step's."""
     step = tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305)
     path = write(tmp_path / "t.json", [
@@ -458,7 +458,7 @@ def step(number, begin, duration):
 
 @pytest.mark.parametrize("by, shown, hidden", [("step", "CPU", "CUDA"), ("device", "CPU", "CUDA"), ("category", "CPU", "CUDA"),
                                                ("kernel", "CUDA", "CPU")])
-def test_columns_of_what_is_not_there_are_left_out(by, shown, hidden, tmp_path):
+def test_leaves_out_columns_without_values(by, shown, hidden, tmp_path):
     events = gpu_events() if by == "kernel" else [step(0, 0.0, 100.0), tool.span("aten::mm", 10.0, 20.0)]
     path = tool.write(tmp_path / "t.json", events)
     heads = tool.cprof("top", path, "--by", by).out.splitlines()[0]
@@ -468,7 +468,7 @@ def test_columns_of_what_is_not_there_are_left_out(by, shown, hidden, tmp_path):
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 @pytest.mark.parametrize("operator", [[], [tool.span("aten::mm", 30.0, 20.0, External_id=1)]], ids=["C", "PyTorch"])
-def test_steps_of_a_program_whose_calls_have_no_operator(operator, write, tmp_path):
+def test_calls_without_operators_count_for_their_step(operator, write, tmp_path):
     """As of C++ or JAX: calls are part of the step, and what they launched is the step's wherever it ran."""
     launched = 70.0 if operator else 40.0
     path = write(tmp_path / "t.json", [step(0, 0.0, 100.0), step(1, 100.0, 100.0), *operator,
@@ -483,7 +483,7 @@ def test_steps_of_a_program_whose_calls_have_no_operator(operator, write, tmp_pa
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 @pytest.mark.parametrize("begin, end", [(-50.0, 450.0), (50.0, 350.0)])
-def test_a_range_around_several_steps_takes_none_of_their_time(begin, end, write, tmp_path):
+def test_range_around_steps_takes_none_of_their_time(begin, end, write, tmp_path):
     """Of an epoch, say."""
     path = write(tmp_path / "t.json", [
         tool.span("epoch", 1000.0 + begin, end - begin, cat="user_annotation"),
@@ -496,7 +496,7 @@ def test_a_range_around_several_steps_takes_none_of_their_time(begin, end, write
         ("ProfilerStep#0", 101.0), ("ProfilerStep#1", 100.0), ("ProfilerStep#2", 100.0), ("ProfilerStep#3", 100.0)]
 
 
-def test_modules(tmp_path):
+def test_by_module_adds_up_operators(tmp_path):
     events = gpu_events()
     for event in events:
         if event["name"] == "aten::mm":
@@ -506,7 +506,7 @@ def test_modules(tmp_path):
     assert rows[0] == {"module": "Net.fc1", "self_cpu_time_total": 100.0, "self_device_time_total": 55.0, "count": 2}
 
 
-def test_launches_join_by_nesting_where_ids_link_nothing(tmp_path):
+def test_joins_launches_by_nesting_without_ids(tmp_path):
     """Old traces repeat the correlation as External id: it may be the number of any operator."""
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::detach", 0.0, 5.0, External_id=7), tool.span("aten::copy_", 10.0, 50.0, External_id=2),
@@ -516,7 +516,7 @@ def test_launches_join_by_nesting_where_ids_link_nothing(tmp_path):
     assert rows == {"aten::detach": 0, "aten::copy_": 4.0, "cudaMemcpyAsync": 0, "Memcpy HtoD": 4.0}
 
 
-def test_unfinished_stack_of_the_backward_pass(tmp_path):
+def test_backward_function_has_its_forward_stack(tmp_path):
     """Stacks that are written with the span, as cprof and Kineto do; a backward function has that of its forward one."""
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::mm", 0.0, 10.0, Call_stack="net.py(3): forward;train.py(9): main;", Sequence_number=4,
@@ -529,7 +529,7 @@ def test_unfinished_stack_of_the_backward_pass(tmp_path):
         "train.py(9):_main;net.py(3):_forward 5"]
 
 
-def test_native_frames_do_not_group(tmp_path):
+def test_native_frames_do_not_group_stacks(tmp_path):
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::mm", 0.0, 10.0, Call_stack="at::mm (libtorch_cpu.so);net.py(3): forward;train.py(9): main;"),
         tool.span("aten::add", 20.0, 10.0, Call_stack="at::add (libtorch_cpu.so);main (a.out);")])
@@ -539,7 +539,7 @@ def test_native_frames_do_not_group(tmp_path):
     assert tool.cprof("stacks", path).out.startswith("train.py(9):_main;net.py(3):_forward;at::mm_(libtorch_cpu.so) 10")
 
 
-def test_stacks_end_in_what_was_recorded(tmp_path):
+def test_stacks_leave_out_recording_frames(tmp_path):
     """Not in how the recording was asked for, which is the same below each operator; but one that has nothing else is kept."""
     hook = "{0}at::RecordFunction::runStartCallbacks (libtorch_cpu.so);{0}c10::Dispatcher::runRecordFunction (libtorch_cpu.so);"
     path = tool.write(tmp_path / "t.json", [
@@ -552,14 +552,14 @@ def test_stacks_end_in_what_was_recorded(tmp_path):
         "at::RecordFunction::runStartCallbacks_(libtorch_cpu.so) 4", "b_(a.so);at::RecordFunction::runStartCallbacks_(a.so);at::f_(a.so) 3"]
 
 
-def test_a_stack_is_one_line_to_all_readers(tmp_path):
+def test_writes_each_stack_on_one_line(tmp_path):
     """Speedscope's importer, in JavaScript, ends a line also where Python's does not."""
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::mm", 0.0, 10.0, Call_stack="a b\tc.py(3): f\r\ng\rh\u2028i\u2029j\x85k\x0bl\x0c;näme 名前.py(1): 9 8;")])
     assert tool.cprof("stacks", path).out.splitlines(keepends=True) == ["näme_名前.py(1):_9_8;a_b_c.py(3):_f__g_h_i_j_k_l_ 10\n"]
 
 
-def test_stacks_of_the_file(tmp_path):
+def test_reads_chromes_stack_frames(tmp_path):
     """Chrome's stackFrames, as cprof writes them when args have no stacks."""
     events = [dict(tool.span("aten::mm", 0.0, 10.0), sf=3), dict(tool.span("aten::add", 20.0, 5.0), sf="2"),
               dict(tool.span("aten::sub", 30.0, 5.0), sf=9), dict(tool.span("aten::div", 40.0, 5.0), sf=4)]
@@ -570,7 +570,7 @@ def test_stacks_of_the_file(tmp_path):
     assert len(result) == 3 and result[2].startswith("loop;loop;")
 
 
-def test_what_stands_twice_counts_once(tmp_path):
+def test_counts_no_time_of_module_rows(tmp_path):
     """Rows that show the modules of a thread are no time of their own; a call of a matrix library has FLOPs."""
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::mm", 0.0, 10.0, Module_Hierarchy="Net.fc"), tool.span("Net.fc", 0.0, 20.0, cat="nn_module", tid=9),
@@ -579,7 +579,7 @@ def test_what_stands_twice_counts_once(tmp_path):
     assert rows == {"aten::mm": (2.0, 0), "sgemm_": (8.0, 500)}
 
 
-def test_stacks_and_flops_stand_under_their_names(tmp_path):
+def test_stacks_and_flops_have_their_own_columns(tmp_path):
     path = tool.write(tmp_path / "t.json", [tool.span("aten::mm", 0.0, 10.0, flops=1500, Call_stack="net.py(3): forward;train.py(9): main;")])
     lines = cprof.key_averages(path, group_by_stack_n=2).table().splitlines()
     source, flops = lines[1].index("Source Location"), lines[1].index("Total KFLOPs")
@@ -595,7 +595,7 @@ def test_stacks_and_flops_stand_under_their_names(tmp_path):
     (["--sort-by", "self_cpu_memory_usage"], "CPROF_PROFILE_MEMORY=1"), (["--by", "step"], "CPROF_STEP"),
     (["--by", "kernel"], "GPU"),
 ])
-def test_what_the_trace_does_not_hold(args, said, tmp_path):
+def test_names_the_setting_for_missing_data(args, said, tmp_path):
     path = tool.write(tmp_path / "t.json", [tool.span("aten::add", 0.0, 1.0)])
     tool.refused(tool.cprof("top", path, *args), path, said)
 
@@ -611,7 +611,7 @@ def test_python_raises_value_errors(tmp_path):
 
 
 @pytest.mark.parametrize("command", [["top"], ["events"], ["check"], ["stacks"], ["memory-timeline", "-o", "x.html"]])
-def test_bad_input(command, tmp_path):
+def test_refuses_bad_input(command, tmp_path):
     garbage = tmp_path / "garbage.json"
     garbage.write_bytes(bytes(range(256)) * 10)
     for path in (garbage, tmp_path / "none.json", tmp_path):
@@ -622,18 +622,18 @@ def test_bad_input(command, tmp_path):
 
 @pytest.mark.parametrize("args", [["top", "x", "--sort-by", "speed"], ["top", "x", "--row-limit", "-2"], ["nonsense"],
                                   ["top", "x", "--by", "colour"], ["top", "x", "--by", "step", "--group-by-input-shape"]])
-def test_bad_usage(args):
+def test_refuses_bad_usage(args):
     assert tool.refused(tool.cprof(*args))
 
 
 @pytest.mark.parametrize("options", [["--sort-by", "count"], ["--include-python-functions"], ["--from-trace"], ["--group-by-input-shape"],
                                      ["--group-by-stack-n", "2"]], ids=" ".join)
-def test_options_that_a_breakdown_has_no_use_for(options, tmp_path):
+def test_refuses_table_options_beside_by(options, tmp_path):
     path = tool.write(tmp_path / "t.json", gpu_events())
     tool.refused(tool.cprof("top", path, "--by", "step", *options), options[0], "plain table")
 
 
-def test_hostile_events(tmp_path):
+def test_survives_hostile_events(tmp_path):
     """Events whose fields are of any kind: a table of what is sound, and a note."""
     odd = [{"ph": "X"}, {"ph": "X", "ts": "1", "dur": []}, {"ph": "X", "ts": 1e300, "dur": 1}, {"ph": ["X"]}, {},
            {"ph": "X", "name": ["a"], "cat": {"b": 1}, "ts": 1, "dur": 2, "args": 7, "pid": {}, "tid": None},
@@ -655,7 +655,7 @@ def test_hostile_events(tmp_path):
 
 @pytest.mark.skipif(not tool.KINETO_TRACES, reason="the traces of real GPUs are not beside this checkout")
 @pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
-def test_real_traces(path):
+def test_kernels_of_kineto_traces_have_one_operator(path):
     result = tool.cprof("top", path, "--sort-by", "self_cuda_time_total", "--json", "--row-limit", -1)
     assert result.rc == 0 and result.err == ""
     rows = json.loads(result.out)["rows"]
@@ -669,7 +669,7 @@ def test_real_traces(path):
 
 # ---- the table beside the trace ----
 
-def test_the_table_beside_the_trace_is_used_and_said(our_trace, tmp_path):
+def test_uses_and_names_the_table_beside_the_trace(our_trace, tmp_path):
     """That its numbers are the trace's is held by support.load() for every trace that a test reads."""
     path, table = tmp_path / "t.json", tmp_path / "t.json.top"
     shutil.copy2(our_trace, path)
@@ -695,7 +695,7 @@ def test_the_table_beside_the_trace_is_used_and_said(our_trace, tmp_path):
     (lambda path, table: table.write_bytes(b"\xff\xfe"), "damaged"),
     (lambda path, table: table.unlink(), ""),
 ])
-def test_a_table_of_another_trace_is_not_used(our_trace, tmp_path, change, said):
+def test_ignores_a_stale_or_damaged_table(our_trace, tmp_path, change, said):
     path, table = tmp_path / "t.json", tmp_path / "t.json.top"
     shutil.copy2(our_trace, path)
     shutil.copy2(f"{our_trace}.top", table)
@@ -706,7 +706,7 @@ def test_a_table_of_another_trace_is_not_used(our_trace, tmp_path, change, said)
     assert "the trace is read" in result.err or not said
 
 
-def test_markers_of_warmup_are_in_no_table(tmp_path):
+def test_leaves_out_markers_of_warmup_steps(tmp_path):
     """They stand at the head of the file; what a step costs is told by those that were recorded. One more is cut by the beginning."""
     code = """push(b"outer"); steps(2); pop(); steps(3)"""
     result = support.run(support.python(code), tmp_path, WARMUP=2, ACTIVE=3, STEP="manual")
@@ -722,7 +722,7 @@ def test_markers_of_warmup_are_in_no_table(tmp_path):
     assert [(row["step"], row["count"]) for row in rows] == [(f"ProfilerStep#{n}", 2) for n in (2, 3, 4)]
 
 
-def test_a_trace_of_memory_only_has_a_table(tmp_path):
+def test_tabulates_a_trace_of_memory_only(tmp_path):
     """As the one that cprof leaves beside such a trace: the last file of a long recording may hold the releases at exit."""
     path = tool.write(tmp_path / "t.json", [tool.memory(10.0, 64, 1), tool.memory(11.0, -32, 2)])
     row, = cprof.key_averages(path)
@@ -730,7 +730,7 @@ def test_a_trace_of_memory_only_has_a_table(tmp_path):
 
 
 @pytest.mark.parametrize("options", [["--sort-by", "self_cpu_time_total"], ["--torch"], ["--by", "kernel"], ["--by", "step"], ["--by", "module"], ["--by", "line"], ["--group-by-stack-n", "2"]], ids=str)
-def test_names_do_nothing_to_the_terminal(options, tmp_path):
+def test_prints_no_escape_sequences_of_names(options, tmp_path):
     """They are the program's, or of whoever made the trace: what could move the cursor or set the title is shown as what it is."""
     evil = "\x1b]0;title\x07\x9b2J\nover"
     path = tool.write(tmp_path / "t.json", [
@@ -743,12 +743,12 @@ def test_names_do_nothing_to_the_terminal(options, tmp_path):
 
 
 @pytest.mark.parametrize("options", [[], ["--by", "category"], ["--group-by-input-shape"]], ids=str)
-def test_a_csv_without_rows_has_names(options, our_trace):
+def test_csv_without_rows_has_a_header(options, our_trace):
     lines = tool.cprof("top", our_trace, *options, "--csv").out.splitlines()
     assert tool.cprof("top", our_trace, *options, "--csv", "--row-limit", "0").out.splitlines() == lines[:1] and len(lines) > 1
 
 
-def test_memory_of_a_gpu_counts_where_the_operator_does_nothing_else(tmp_path):
+def test_counts_gpu_memory_of_an_operator_without_kernels(tmp_path):
     path = tool.write(tmp_path / "t.json", [tool.span("aten::empty", 0, 10), tool.memory(5, 512, 4096, device=1, index=0)], profile_memory=1)
     row, = cprof.key_averages(path)
     assert (row.key, row.device_memory_usage, row.self_device_memory_usage) == ("aten::empty", 512, 512)

@@ -24,7 +24,7 @@ def people_events():
         yield tool.span("sgemm_", at + 66, 3.0, cat="library_call", External_id=5, flops=10, Call_stack="gone.py(3): <module>;")
 
 
-def test_people_see_operators_by_self_time_with_what_libraries_did_below_them(tmp_path):
+def test_lists_operators_above_their_library_calls(tmp_path):
     path = tool.write(tmp_path / "t.json", list(people_events()))
     done = tool.cprof("top", path)
     lines = [line.split() for line in done.out.splitlines()]
@@ -48,7 +48,7 @@ def test_people_see_twenty_rows_and_programs_all(tmp_path):
     assert len(json.loads(tool.cprof("top", path, "--json", "--row-limit", 3).out)["rows"]) == 3
 
 
-def test_times_on_the_gpu_count_each_kernel_once(tmp_path):
+def test_counts_each_kernel_once_on_the_gpu(tmp_path):
     path = tool.write(tmp_path / "t.json", [*gpu_events(), tool.span("alone", 900.0, 20.0, cat="kernel", pid=0, tid=7, device=0)])
     rows = [line.split() for line in tool.cprof("top", path).out.splitlines()[1:]]
     shares = [float(cell[:-1]) for row in rows for cell in row[:4] if cell.endswith("%")]
@@ -58,7 +58,7 @@ def test_times_on_the_gpu_count_each_kernel_once(tmp_path):
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_the_table_fits_the_terminal(width, tmp_path):
+def test_table_fits_the_terminal(width, tmp_path):
     path = tool.write(tmp_path / "t.json", [tool.span("x" * 300, 0.0, 5000.0, flops=10**9), tool.span("y", 6000.0, 50.0), tool.memory(20.0, 4096, 1)])
     lines = tool.cprof("top", path, env={"COLUMNS": str(width)}).out.splitlines()
     assert max(map(len, lines[:3])) <= width and lines[1].startswith("x" * 13) and lines[2].split()[0] == "y"
@@ -87,20 +87,20 @@ def test_by_line_reads_no_pipe(tmp_path, monkeypatch):
     assert "prog.py(2): <module>" in tool.cprof("top", path, "--by", "line").out
 
 
-def test_by_category_says_how_much_lies_outside_operators(tmp_path):
+def test_by_category_shows_time_outside_operators(tmp_path):
     path = tool.write(tmp_path / "t.json", [*people_events(), tool.span("inside", 54.0, 4.0, cat="user_annotation")])
     out = tool.cprof("top", path, "--by", "category").out
     assert "50.000us (27.78%) on the CPU lie outside operators, in steps and ranges\n" in out
 
 
-def test_by_has_bars_and_says_how_many_rows_are_not_shown(tmp_path):
+def test_by_shows_bars_and_counts_hidden_rows(tmp_path):
     path = tool.write(tmp_path / "t.json", [*people_events()])
     lines = tool.cprof("top", path, "--by", "category", "--row-limit", "1", env={"COLUMNS": "60"}).out.splitlines()
     assert lines[0].split() == ["category", "self", "CPU", "share", "calls"] and "█" in lines[1] and len(lines) == 4
     assert lines[2].endswith(" on the CPU; 2 more rows (--row-limit -1)") and max(map(len, lines[:2])) <= 60
 
 
-def test_the_table_of_a_large_trace_needs_no_reading(our_trace, tmp_path, monkeypatch):
+def test_uses_the_table_of_a_large_trace(our_trace, tmp_path, monkeypatch):
     path = tmp_path / "t.json"
     shutil.copy2(our_trace, path)
     shutil.copy2(f"{our_trace}.top", f"{path}.top")

@@ -43,7 +43,7 @@ def training(tmp_path_factory):
     return run.traces[0], view_of(run.traces[0], folder)
 
 
-def test_nothing_is_missing(training):
+def test_view_holds_all_events_of_the_trace(training):
     trace, view = training
     assert [{**row, "depth": 0} if row["name"] == "[memory]" else row for row in perfetto.query(view, SLICES)] == \
         [{**row, "depth": 0} if row["name"] == "[memory]" else row for row in perfetto.query(trace, SLICES)]
@@ -56,13 +56,13 @@ def test_nothing_is_missing(training):
                                               for row in perfetto.query(trace, counters)] != []
 
 
-def test_rows_have_the_traces_names_and_order(training):
+def test_rows_keep_names_and_order(training):
     trace, view = training
     thread, = {event["args"]["name"] for event in support.events(support.load(trace), ph="M", name="thread_name")} - {"steps"}
     assert rows_of(view) == ["python", "steps", thread, "memory", "Compute CPU GFLOP/s", "Memory CPU allocated bytes"]
 
 
-def test_a_stack_has_a_line_for_each_frame(training):
+def test_shows_a_line_for_each_frame(training):
     trace, view = training
     event = support.events(support.load(trace), ph="X", name="aten::conv2d")[0]
     frames = event["args"]["Call stack"].split(";")[:-1]
@@ -73,7 +73,7 @@ def test_a_stack_has_a_line_for_each_frame(training):
     assert lines == {f"debug.Call stack[{n}]": frame.replace("(", ":", 1).replace("): ", " ", 1) for n, frame in enumerate(frames)}
 
 
-def test_arguments_are_text_on_one_line(training):
+def test_shows_arguments_on_one_line(training):
     _, view = training
     shown = perfetto.query(view, "select distinct a.string_value as dims from slice s join args a using (arg_set_id) where "
                                  "s.name = 'aten::conv2d' and a.key = 'debug.Input Dims'")
@@ -81,7 +81,7 @@ def test_arguments_are_text_on_one_line(training):
 
 
 @needed
-def test_rows_of_a_gpu(tmp_path):
+def test_shows_the_rows_of_each_gpu(tmp_path):
     run = gpu_run("train", tmp_path, "--steps", 6, ACTIVE=3)
     view = view_of(run.traces[0], tmp_path)
     rows = rows_of(view)
@@ -95,7 +95,7 @@ def test_rows_of_a_gpu(tmp_path):
     assert perfetto.query(view, arrows) == perfetto.query(run.traces[0], arrows)
 
 
-def test_ranges_in_other_forms(tmp_path):
+def test_shows_ranges_in_every_form(tmp_path):
     """Ranges that end apart from where they begin, inside each other, without an end; spans that overlap in part; one arrow to two kernels."""
     one = Rank(0)
     one.span("whole", 0, 100)
@@ -118,7 +118,7 @@ def test_ranges_in_other_forms(tmp_path):
     assert rows_of(view) == ["title", "python", "thread 77", f"thread {one.pid}", "range", "process 0", "thread 7"]
 
 
-def test_a_trace_of_torch_profiler(tmp_path):
+def test_names_rows_of_a_torch_profiler_trace(tmp_path):
     """Devices have one name there, and labels that tell them apart; rows have theirs with a blank behind it."""
     events = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0, "args": {"name": "python"}} for pid in (70, 0, 1)]
     events += [{"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "ts": 0, "args": {"labels": label}}
@@ -131,7 +131,7 @@ def test_a_trace_of_torch_profiler(tmp_path):
     assert rows_of(view_of(tmp_path / "t.json", tmp_path)) == ["title", "python", "thread 70", "python GPU 0", "stream 7"]
 
 
-def test_odd_values(tmp_path):
+def test_perfetto_accepts_odd_values(tmp_path):
     """Perfetto takes the file, whatever names and arguments are."""
     odd = [None, True, -1, 2**63, -(2**70), 1e300, float("nan"), "", "é\u0000\ud800", [], {"a": [1]}, ";", "a;b;"]
     events = [{"ph": ph, "name": name, "cat": name, "pid": name, "tid": name, "ts": 1.0 + n, "dur": 1, "id": name, "args": {"x": name, "Call stack": name}}

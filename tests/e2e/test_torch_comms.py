@@ -83,7 +83,7 @@ def said(events):
 
 
 @pytest.mark.parametrize("shapes", [0, 1])
-def test_it_says_what_torch_profiler_says(tmp_path, library, shapes):
+def test_records_transfers_as_torch_profiler_does(tmp_path, library, shapes):
     out = tmp_path / "theirs.txt"
     theirs = support.run(script(tmp_path, library, THEIRS, shapes=bool(shapes), out=str(out)), tmp_path, preload=False)
     assert theirs.rc == 0, theirs.err
@@ -97,7 +97,7 @@ def test_it_says_what_torch_profiler_says(tmp_path, library, shapes):
 
 @gpu_runs.needed
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch brings NVIDIA's runtime, which does not work on a simulated driver")
-def test_kernels_say_whose_transfer_they_are(tmp_path, library):
+def test_kernels_name_their_process_group(tmp_path, library):
     """NCCL's call, and the kernel that it launches inside a range of NVTX, inside torch's range, inside record_param_comms."""
     code = script(tmp_path, library, ON_A_GPU, nccl=str(gpu_runs.PROGRAMS / "libnccl.so.2"))
     result = support.run(code, tmp_path, SCHEDULE_SCOPE="none", env=gpu_runs.ENVIRONMENT)

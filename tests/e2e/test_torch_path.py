@@ -77,7 +77,7 @@ def test_both_paths_record_the_same(tmp_path):
     assert len(names) > 800 and "torch::autograd::AccumulateGrad" in names
 
 
-def test_both_paths_record_the_same_of_tasks_of_torchscript(tmp_path):
+def test_both_paths_record_the_same_torchscript_tasks(tmp_path):
     plain = run(tmp_path / "plain", "scripted", preload=False)
     auto = run(tmp_path / "auto", "scripted")
     callbacks = run(tmp_path / "callbacks", "scripted", TORCH_PATH="callbacks")
@@ -87,7 +87,7 @@ def test_both_paths_record_the_same_of_tasks_of_torchscript(tmp_path):
     assert short == whole and short["<forked function>", "[[4, 8]]"] == short["aten::add", "[[4, 8], [4, 8], []]"] == 50
 
 
-def test_torch_profiler_in_mid_window_sees_the_same(tmp_path):
+def test_torch_profiler_inside_a_window_sees_the_same(tmp_path):
     plain = run(tmp_path / "plain", "profiled", preload=False)
     auto = run(tmp_path / "auto", "profiled")
     callbacks = run(tmp_path / "callbacks", "profiled", TORCH_PATH="callbacks")
@@ -96,7 +96,7 @@ def test_torch_profiler_in_mid_window_sees_the_same(tmp_path):
     assert rows(torch_runs.trace(auto)) == rows(torch_runs.trace(callbacks))
 
 
-def test_names_are_torchs_outside_of_windows_and_all_entries_in_forked_children(tmp_path, offsets):
+def test_restores_entries_outside_windows_and_in_children(tmp_path, offsets):
     """What makes lists stays led to cprof behind the first window, here the time before the first mark."""
     result = run(tmp_path, "slots", offsets)
     found = torch_runs.printed(result)
@@ -108,12 +108,12 @@ def test_names_are_torchs_outside_of_windows_and_all_entries_in_forked_children(
 
 
 @pytest.mark.skipif(not X86, reason="names are led to cprof on x86-64 only")
-def test_a_name_is_that_of_what_stands_there_now(tmp_path, offsets):
+def test_keeps_no_stale_node_names(tmp_path, offsets):
     first, other = "torch::autograd::FirstNode", "torch::autograd::OtherNode"
     assert told(run(tmp_path, "slots", offsets), "demangled") == [first, other, first, "int", "int", "no name"]
 
 
-def test_an_entry_that_somebody_else_wrote_is_left(tmp_path, offsets):
+def test_keeps_an_entry_written_by_other_code(tmp_path, offsets):
     result = run(tmp_path, "taken", offsets, REPEAT=2)
     found = torch_runs.printed(result)
     assert found["called"] > 0 and found["called_behind"] and found["behind"] and found["left"]
@@ -123,7 +123,7 @@ def test_an_entry_that_somebody_else_wrote_is_left(tmp_path, offsets):
     assert first.lost == second.lost == 0
 
 
-def test_entries_that_cannot_be_written_are_left(tmp_path, offsets):
+def test_keeps_entries_that_cannot_be_written(tmp_path, offsets):
     """The pages become read-only in the program, behind the first window: what is led to cprof already stays so."""
     result = run(tmp_path, "read_only", offsets)
     assert told(result, "within") == [LISTS]

@@ -59,12 +59,12 @@ def same(folder, what, *args, paths=(PATH,), windows=2, **more):
 
 
 @pytest.mark.parametrize("what, windows", matrix([("profilers", 20), ("forks", 30), ("maps", 4), ("limit", 8)], ("profilers", 20)))
-def test_python_programs(tmp_path, what, windows):
+def test_other_profilers_forks_and_limits_change_nothing(tmp_path, what, windows):
     """Other profilers start and stop within windows and across their edges; forks; the process' own maps; no memory."""
     same(tmp_path, what, windows=windows)
 
 
-def test_observers_come_and_go_in_mid_window(tmp_path, compiled):
+def test_observers_come_and_go_inside_windows(tmp_path, compiled):
     same(tmp_path, "observers", compiled("observers"), windows=50)
 
 
@@ -79,7 +79,7 @@ def test_exceptions_pass_through(tmp_path, compiled):
 
 
 @pytest.mark.parametrize("what, windows", matrix([("extensions", 40), ("threads", 60)]))
-def test_extensions(tmp_path, compiled, what, windows):
+def test_extensions_open_and_close_during_windows(tmp_path, compiled, what, windows):
     """They are opened and closed; their threads are born and die."""
     first, second = compiled("extension"), tmp_path / "libsecond.so"
     shutil.copy(first, second)
@@ -88,7 +88,7 @@ def test_extensions(tmp_path, compiled, what, windows):
 
 @pytest.mark.skipif(not X86, reason="the filter holds the numbers of x86-64")
 @pytest.mark.parametrize("what", matrix(["denied"]))
-def test_mprotect_and_the_futex_operation_are_denied(tmp_path, what):
+def test_survives_denied_mprotect_and_futex(tmp_path, what):
     """By a filter that the process sets in its first window. What was led to cprof then stays so."""
     same(tmp_path, what, paths=(PATH, "callbacks+lists"))
 
@@ -115,7 +115,7 @@ def seal(library):
 
 
 @pytest.mark.parametrize("what", matrix(["maps"]))
-def test_entries_that_the_loader_seals(tmp_path, what):
+def test_keeps_entries_sealed_by_the_loader(tmp_path, what):
     library = linked_copy(tmp_path / "lib")
     seal(library)
     same(tmp_path, what, paths=("callbacks",), windows=4, env={"LD_BIND_NOW": "1", "LD_PRELOAD": str(library)})

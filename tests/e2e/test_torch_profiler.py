@@ -73,21 +73,21 @@ def compare(pair, select, key):
             assert b[step] - a[step] == {}, f"only cprof has these in step {step}"
 
 
-def test_steps(pair):
+def test_steps_have_the_same_numbers(pair):
     for theirs, ours, numbers in zip(*pair[:2], ([4, 5, 6], [9, 10, 11])):
         assert sorted(steps(theirs)) == sorted(steps(ours)) == numbers
 
 
-def test_operators_and_ranges(pair):
+def test_operators_and_ranges_are_the_same(pair):
     compare(pair, spans, lambda e: (e["cat"], e["name"]))
 
 
-def test_no_operator_of_another_step(pair):
+def test_holds_no_operator_of_other_steps(pair):
     for ours in pair[1]:
         assert None not in by_step(ours, spans(ours), lambda e: e["name"])
 
 
-def test_shapes_types_and_numbers(pair):
+def test_shapes_and_types_are_the_same(pair):
     def key(e):
         args = e["args"]
         return e["name"], json.dumps([args.get(key) for key in (*INPUTS, "Fwd thread id")])
@@ -100,7 +100,7 @@ def test_nested_lists_are_among_the_shapes(pair):
     assert [[[8, 10], [8, 10]], []] in dims
 
 
-def test_arguments_of_many_kinds(tmp_path):
+def test_arguments_of_many_kinds_are_the_same(tmp_path):
     """Scalars, lists, strings, None, devices, types, strides and layouts, in the order in which the operators began."""
     script = SCRIPT.with_name("arguments.py")
     subprocess.run([sys.executable, script, tmp_path / "theirs.txt"], capture_output=True, timeout=300, check=True)
@@ -128,7 +128,7 @@ def arrows(trace):
         yield {"ts": end["ts"], "names": (tuple(at[begin["tid"], begin["ts"]]), tuple(at[end["tid"], end["ts"]]))}
 
 
-def test_arrows(pair):
+def test_forward_backward_arrows_are_the_same(pair):
     compare(pair, lambda trace: list(arrows(trace)), lambda e: e["names"])
 
 
@@ -163,7 +163,7 @@ thread.join()
 
 
 @pytest.mark.parametrize("where", ["backward there", "forward there"])
-def test_arrows_between_threads(tmp_path, where):
+def test_arrows_join_forward_and_backward_threads(tmp_path, where):
     """As with a GPU, whose backward runs on a thread of the engine: whichever thread's records are looked at first."""
     script = tmp_path / "threads.py"
     script.write_text(ON_ANOTHER_THREAD)
@@ -191,7 +191,7 @@ def memory(trace):
     return kept
 
 
-def test_memory(pair):
+def test_tensor_memory_is_the_same(pair):
     for ours in pair[1]:
         assert len(memory(ours)) == len(events(ours, name="[memory]")), "cprof made a release up"
     compare(pair, memory, lambda e: (e["args"]["Bytes"], e["args"]["Device Type"], e["args"]["Device Id"]))
@@ -203,13 +203,13 @@ def test_memory(pair):
         assert sum(e["args"]["Bytes"] for e in memory(theirs)) == sum(e["args"]["Bytes"] for e in memory(ours))
 
 
-def test_counter_follows_the_total(pair):
+def test_memory_counter_follows_the_total(pair):
     for ours in pair[1]:
         counters = {e["ts"]: e["args"] for e in events(ours, ph="C", name="Memory CPU")}
         for e in events(ours, name="[memory]"):
             assert counters[e["ts"]] == {"allocated bytes": e["args"]["Total Allocated"]}
 
 
-def test_strict_rules(pair):
+def test_traces_pass_the_strict_validator(pair):
     for path in pair[2]:
         support.validate(support.load(path))

@@ -31,12 +31,12 @@ def windows(result):
 
 
 @pytest.mark.parametrize("mode", ["metadata", "epochs", "regions", "region", "schedule"])
-def test_without_the_library_nothing_happens(mode, tmp_path):
+def test_calls_do_nothing_without_the_library(mode, tmp_path):
     assert run(mode, tmp_path, preload=False).out in ("", "000000000\n")
     assert support.files(tmp_path) == []
 
 
-def test_metadata(tmp_path):
+def test_metadata_reaches_open_and_later_files(tmp_path):
     """It stands in the open file and every later one, the last value of a key wins, and what is refused changes
     nothing."""
     result = run("metadata", tmp_path, lines=5, **EACH)
@@ -72,20 +72,20 @@ def test_epochs_samples_and_tokens_name_files(tmp_path):
     assert named == ["1_7_2_28_8_700_200", "2_14_4_56_16_1400_400", "3_15_0_60_0_1500_0"]
 
 
-def test_regions(tmp_path):
+def test_regions_restart_the_schedule(tmp_path):
     """The schedule begins with each start; what came before the first one, and what lies between, is not recorded."""
     result = run("regions", tmp_path, WARMUP=1, ACTIVE=2)
     assert windows(result) == {"rank0.4.pt.trace.json": ([2, 3], [1, 2, 3]), "rank0.9.pt.trace.json": ([7, 8], [6, 7, 8])}
 
 
-def test_region_without_steps(tmp_path):
+def test_records_a_region_without_steps(tmp_path):
     result = run("region", tmp_path)
     trace = support.load(result.traces[0])
     assert [e["name"] for e in support.events(trace, ph="X", cat="user_annotation")] == ["inside"]
     assert trace["cprof"]["marked"] is False and result.names == ["rank0.0.pt.trace.json"]
 
 
-def test_schedule_of_the_program(tmp_path):
+def test_follows_the_programs_own_schedule(tmp_path):
     result = run("schedule", tmp_path, lines=1, WAIT=3)
     assert result.out.splitlines() == [f"asked {i} {4 * i}" for i in range(6)]
     assert windows(result) == {f"rank0.{i + 1}.pt.trace.json": ([i], [i]) for i in (0, 2, 4)}

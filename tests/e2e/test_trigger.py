@@ -71,7 +71,7 @@ def wait_socket(pid):
 
 # ---- the socket --------------------------------------------------------------------------------------------
 
-def test_socket_window_of_steps(tmp_path):
+def test_socket_opens_a_window_of_steps(tmp_path):
     """It begins with the next step, is whole, and its path is told; a second one follows; the schedule need not have any."""
     with loop(tmp_path, "socket") as p:
         status = wait_socket(p.process.pid)
@@ -89,7 +89,7 @@ def test_socket_window_of_steps(tmp_path):
         assert len(p.end().traces) == 2
 
 
-def test_socket_window_of_seconds(tmp_path):
+def test_socket_opens_a_window_of_seconds(tmp_path):
     """At once, in the middle of a step, in a program with steps and in one without."""
     for steps in ("steps", "none"):
         with loop(tmp_path / steps, "socket", steps) as p:
@@ -104,7 +104,7 @@ def test_socket_window_of_seconds(tmp_path):
             assert p.end().complaints == []
 
 
-def test_seconds_where_a_trace_handler_listens(tmp_path):
+def test_window_of_seconds_works_with_a_trace_handler(tmp_path):
     """What handlers mark on cprof's thread does not count; a window that is asked for does."""
     for steps in ("steps", "none"):
         with loop(tmp_path / steps, "socket", steps, TRACE_HANDLERS=f"{PROGRAMS}/libhandler_log.so={tmp_path}/log-{steps}") as p:
@@ -120,7 +120,7 @@ def test_seconds_where_a_trace_handler_listens(tmp_path):
 
 
 @pytest.mark.parametrize("request_", ["window steps=5", "window seconds=0.3"])
-def test_marks_of_skipped_steps_before_it(tmp_path, request_):
+def test_window_starts_with_marks_of_skipped_steps(tmp_path, request_):
     """Those that asked for it stand at the head of the file, as before a window of the schedule."""
     code = """
 import cprof, select, sys, time
@@ -142,7 +142,7 @@ while not select.select([0], [], [], 0)[0]:
     assert first > 0 and len(events(trace, ph="X", name="always")) >= first
 
 
-def test_usual_window(tmp_path):
+def test_request_without_length_records_active_steps(tmp_path):
     """As many steps as CPROF_ACTIVE says."""
     with loop(tmp_path, "socket", ACTIVE=2) as p:
         wait_until(lambda: " step=0 " not in wait_socket(p.process.pid), "a step")
@@ -150,7 +150,7 @@ def test_usual_window(tmp_path):
         assert lines[0].endswith(" steps=2") and len(step_numbers(load(lines[1].removeprefix("trace ")))) == 2
 
 
-def test_between_and_after_scheduled_windows(tmp_path):
+def test_opens_between_and_after_scheduled_windows(tmp_path):
     """The schedule's own windows are as without; what is asked for comes between them and when they are over."""
     code = """
 def to(n):
@@ -176,7 +176,7 @@ to(90)
     assert result.complaints == []
 
 
-def test_socket_window_from_a_step_on(tmp_path):
+def test_windows_start_at_a_given_step(tmp_path):
     """Several wait for their steps: what meets is one window. Where the step has begun already it is the next one."""
     with loop(tmp_path, "socket", ACTIVE=2) as p:
         step = int(re.search(r"step=(\d+)", wait_socket(p.process.pid)).group(1)) + 150  # 3 s: four requests are taken by then
@@ -202,7 +202,7 @@ def test_socket_window_from_a_step_on(tmp_path):
         assert p.end().complaints == []
 
 
-def test_a_window_from_a_step_in_the_schedules_own(tmp_path):
+def test_requested_window_overlaps_the_schedules_window(tmp_path):
     """It is recorded whole, whatever the schedule says meanwhile."""
     code = """
 def to(n):
@@ -223,7 +223,7 @@ to(60)
     assert set(range(30, 36)) <= set(step_numbers(load(lines[0].removeprefix("trace "))))
 
 
-def test_while_a_window_is_open(tmp_path):
+def test_request_joins_the_open_window(tmp_path):
     """The answer says so, and its trace is told; the window is what it would have been."""
     with loop(tmp_path, "socket") as p:
         wait_socket(p.process.pid)
@@ -235,7 +235,7 @@ def test_while_a_window_is_open(tmp_path):
         assert ends[0] == ends[1] and len(step_numbers(load(ends[0][0].removeprefix("trace ")))) == 30
 
 
-def test_a_longer_one_while_a_window_is_open(tmp_path):
+def test_longer_request_extends_the_open_window(tmp_path):
     """What it asks for is recorded whole, in the same trace."""
     with loop(tmp_path, "socket") as p:
         wait_socket(p.process.pid)
@@ -250,7 +250,7 @@ def test_a_longer_one_while_a_window_is_open(tmp_path):
         assert steps[0] == first and at + 100 - 2 <= steps[-1] <= at + 100 + 3
 
 
-def test_bad_requests_and_clients_that_leave(tmp_path):
+def test_refuses_bad_requests_and_survives_leaving_clients(tmp_path):
     with loop(tmp_path, "socket") as p:
         pid = p.process.pid
         wait_socket(pid)
@@ -269,7 +269,7 @@ def test_bad_requests_and_clients_that_leave(tmp_path):
         assert last.rest()[0].split()[0] in ("trace", "error")
 
 
-def test_window_in_which_nothing_happens(tmp_path):
+def test_empty_window_writes_no_trace(tmp_path):
     """No trace is written, and that is the answer."""
     code = "mark(b'awake')\nprint('runs', flush=True)\nsys.stdin.readline()"
     with Running(python(code), tmp_path / "t", TRIGGER="socket", **NONE) as p:
@@ -290,7 +290,7 @@ def catches(pid, number):
     return int(mask, 16) >> (number - 1) & 1
 
 
-def test_a_file_whose_window_saw_nothing(tmp_path):
+def test_file_trigger_reports_an_empty_window(tmp_path):
     """A line says so while the program runs."""
     with Running(python(IDLE), tmp_path / "t", TRIGGER=f"file:{tmp_path}/go", **NONE) as p:
         p.wait_for("runs")
@@ -303,7 +303,7 @@ def test_a_file_whose_window_saw_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("settings, opens", [({}, "step=0 seconds=5.000"), ({"ACTIVE": 2}, "step=4 steps=2")])
-def test_a_signal_whose_window_the_program_does_not_live_to_see(tmp_path, settings, opens):
+def test_signal_trigger_reports_a_window_cut_by_exit(tmp_path, settings, opens):
     """A line at exit says so."""
     steps = "" if not settings else "steps(3)\n"
     with Running(python(steps + IDLE), tmp_path / "t", TRIGGER="signal:USR2", **{**NONE, **settings}) as p:
@@ -317,7 +317,7 @@ def test_a_signal_whose_window_the_program_does_not_live_to_see(tmp_path, settin
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
-def test_other_users_are_not_listened_to(tmp_path):
+def test_answers_no_other_user(tmp_path):
     with loop(tmp_path, "socket") as p:
         wait_socket(p.process.pid)
         namespace = re.search(r"\d+", os.readlink(f"/proc/{p.process.pid}/ns/pid")).group()
@@ -328,7 +328,7 @@ def test_other_users_are_not_listened_to(tmp_path):
         assert "status" in said[0] and "status" not in said[1]
 
 
-def test_a_signal_that_is_ignored_stays_so(tmp_path):
+def test_keeps_an_ignored_signal_ignored(tmp_path):
     """nohup ignores SIGHUP for all that it starts. A handler would end that: programs do not inherit it, and would die of the signal."""
     result = run(python("""
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -341,7 +341,7 @@ print(child.wait(60), signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)
 
 
 @pytest.mark.skipif(own_descriptors_reason() is not None, reason=own_descriptors_reason() or "")
-def test_program_that_closes_everything(tmp_path):
+def test_listens_after_the_program_closed_all_descriptors(tmp_path):
     """Descriptors that the program took over are left alone, and it is still listened to."""
     code = """
 import re, socket
@@ -400,7 +400,7 @@ else:
         assert (ended.rc, re.findall("sockets (.)", ended.out)) == (-signal.SIGKILL, ["0"] * 3), ended
 
 
-def test_rank_below_a_traced_launcher(tmp_path):
+def test_rank_below_a_traced_launcher_listens(tmp_path):
     """The launcher is traced, too; its rank listens from its first step on, as itself."""
     code = f"mark(b'awake')\nchild = subprocess.Popen([sys.executable, '-c', {PRELUDE + LOOP!r}, 'steps'], stdin=subprocess.PIPE)\n" \
            "print('child', child.pid, flush=True)\nsys.stdin.readline(); child.communicate(b'end\\n')"
@@ -416,7 +416,7 @@ def test_rank_below_a_traced_launcher(tmp_path):
 
 # ---- signal ------------------------------------------------------------------------------------------------
 
-def test_signal(tmp_path):
+def test_signal_opens_a_window(tmp_path):
     with loop(tmp_path, "signal:USR2", ACTIVE=2) as p:
         wait_until(lambda: "cprof" in [pathlib.Path(f"/proc/{p.process.pid}/task/{t}/comm").read_text().strip()
                                        for t in os.listdir(f"/proc/{p.process.pid}/task")], "the cprof thread")
@@ -430,7 +430,7 @@ def test_signal(tmp_path):
     assert len([line for line in result.said if re.match(r"signal 12: a window opens step=\d+ steps=2", line)]) == 2
 
 
-def test_a_forked_child_ends_by_the_signal(tmp_path):
+def test_signal_ends_a_forked_child(tmp_path):
     """It listens to nobody: its parent may end it so."""
     code = """
 steps(1); time.sleep(0.1)
@@ -447,14 +447,14 @@ print(os.waitpid(child, 0)[1])
     assert (result.rc, result.out) == (0, f"here\n{int(signal.SIGUSR2)}\n"), result.err
 
 
-def test_signal_handler_of_the_program_is_called_too(tmp_path):
+def test_calls_the_programs_signal_handler_too(tmp_path):
     code = "got = []\nsignal.signal(signal.SIGUSR1, lambda *a: got.append(a))\nsteps(1)\ntime.sleep(0.1)\n" \
            "os.kill(os.getpid(), signal.SIGUSR1)\nsteps(4, 0.05)\nprint(len(got))"
     result = run(python(code), tmp_path / "t", TRIGGER="signal:SIGUSR1", ACTIVE=1, **NONE)
     assert result.rc == 0 and result.out == "1\n" and len(result.traces) == 1
 
 
-def test_a_signal_whose_handler_is_put_back_does_not_end_the_program(tmp_path):
+def test_reinstalls_its_handler_after_a_reset(tmp_path):
     """What Lightning's trainer does at the end of fit(): all handlers as Python knew them before."""
     code = "before = signal.getsignal(signal.SIGUSR2)\nsteps(1)\ntime.sleep(0.1)\nfor again in range(2):\n    signal.signal(signal.SIGUSR2, before)\n" \
            "    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGUSR2)\n    steps(4, 0.05)\n    time.sleep(0.5)\nprint(before == signal.SIG_DFL)"
@@ -462,7 +462,7 @@ def test_a_signal_whose_handler_is_put_back_does_not_end_the_program(tmp_path):
     assert (result.rc, result.out) == (0, "True\n") and len(result.traces) == 2, result.err
 
 
-def test_a_handler_that_comes_while_ours_is_put_back_takes_the_place(tmp_path):
+def test_keeps_a_handler_set_during_the_reinstallation(tmp_path):
     """cprof finds the default in the place of its handler, and puts its own there again: not over what the program has put there since."""
     code = "steps(1)\nsignal.signal(signal.SIGUSR2, signal.SIG_DFL)\ntime.sleep(0.4)\nsignal.signal(signal.SIGUSR2, lambda *_: print('mine'))\n" \
            "time.sleep(1)\nos.kill(os.getpid(), signal.SIGUSR2)\ntime.sleep(0.1)"
@@ -472,7 +472,7 @@ def test_a_handler_that_comes_while_ours_is_put_back_takes_the_place(tmp_path):
 
 
 @pytest.mark.parametrize("own", ["lambda *a: got.append(a)", "signal.SIG_IGN"])
-def test_a_program_that_takes_the_signal_is_told_at_exit(tmp_path, own):
+def test_reports_a_replaced_handler_at_exit(tmp_path, own):
     code = f"steps(1)\ntime.sleep(0.1)\ngot = []\nsignal.signal(signal.SIGUSR2, {own})\ntime.sleep(0.6)\n" \
            "os.kill(os.getpid(), signal.SIGUSR2)\nsteps(4, 0.05)"
     result = run(python(code), tmp_path / "t", TRIGGER="signal:USR2", ACTIVE=1, **NONE)
@@ -480,7 +480,7 @@ def test_a_program_that_takes_the_signal_is_told_at_exit(tmp_path, own):
     assert "the program replaced cprof's handler" in result.err
 
 
-def test_signals_that_are_refused(tmp_path):
+def test_refuses_unsupported_signals(tmp_path):
     result = run(python("steps(1)"), tmp_path / "t", TRIGGER="signal:TERM", WARMUP=0)
     assert len(result.traces) == 1 and "CPROF_TRIGGER=signal:TERM: must be one of USR1, USR2, HUP" in result.complaints[0]
     result = run(python("print(signal.getsignal(signal.SIGUSR2)); steps(1)"), tmp_path / "u")
@@ -489,7 +489,7 @@ def test_signals_that_are_refused(tmp_path):
 
 # ---- file --------------------------------------------------------------------------------------------------
 
-def test_file(tmp_path):
+def test_file_opens_a_window_for_its_rank(tmp_path):
     """It is removed, its text is the request; {rank} makes it each rank's own."""
     with loop(tmp_path, f"file:{tmp_path}/go-{{rank}}", env=dict(RANK="1", WORLD_SIZE="2")) as p:
         (tmp_path / "go-0").write_text("")
@@ -508,7 +508,7 @@ def test_file(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["link", "fifo", "folder"])
-def test_file_that_is_none(tmp_path, what):
+def test_refuses_links_fifos_and_folders(tmp_path, what):
     """In a shared folder somebody may put a link or a FIFO there: one line, and it stays."""
     path = tmp_path / "go"
     with loop(tmp_path, f"file:{path}") as p:
@@ -523,7 +523,7 @@ def test_file_that_is_none(tmp_path, what):
 
 # ---- ranges of the program ---------------------------------------------------------------------------------
 
-def test_nothing_is_recorded_outside_nvtx_ranges(tmp_path):
+def test_records_only_inside_nvtx_ranges(tmp_path):
     """Inside it is as between cprof_start() and cprof_stop()."""
     code = """
 import nvtx
@@ -545,7 +545,7 @@ with nvtx.annotate("not this"): more(2, b"after")
 
 
 @pytest.mark.skipif(not (PROGRAMS.parent / "gpu/train").exists(), reason="no simulated GPU: no CUDA headers")
-def test_cuda_profiler_calls(tmp_path):
+def test_records_between_cuda_profiler_calls(tmp_path):
     """cudaProfilerStart to cudaProfilerStop, only when asked for; more starts than one count once."""
     code = f"""
 rt = ctypes.CDLL({str(PROGRAMS.parent / 'sim/libcudart.so.13')!r}, mode=ctypes.RTLD_GLOBAL)
@@ -567,14 +567,14 @@ more(2, b"after")
     assert result.traces == [] and "cprof saw no call of cudaProfilerStart" in result.complaints[0]
 
 
-def test_trigger_that_is_unknown(tmp_path):
+def test_names_an_unknown_trigger(tmp_path):
     result = run(python("steps(1)"), tmp_path, TRIGGER="telepathy", WARMUP=0)
     assert len(result.traces) == 1 and result.complaints[0].startswith("CPROF_TRIGGER=telepathy: must be one of off, signal:NAME")
 
 
 @gpu_runs.needed
 @pytest.mark.parametrize("request_", ["steps=4", "seconds=0.4"])
-def test_window_of_a_gpu_program(tmp_path, request_):
+def test_window_of_a_gpu_program_loses_nothing(tmp_path, request_):
     """CUPTI is switched on by the thread that opens the window: each launch of the window has its kernel, and nothing is lost."""
     with Running([gpu_runs.PROGRAMS / "train", "--steps", 100000, "--devices", 1], tmp_path / "t", TRIGGER="socket",
                  env=gpu_runs.ENVIRONMENT, **NONE) as p:
@@ -597,7 +597,7 @@ def to_step(pid, n):
     wait_until(lambda: int(re.search(r" step=(\d+)", ask(pid, "status")[0]).group(1)) >= n, f"step {n}")
 
 
-def test_a_shorter_one_in_the_schedules_window(tmp_path):
+def test_shorter_request_keeps_the_schedules_window(tmp_path):
     """It has what was asked for already: the schedule's trace stays the one that it would have been."""
     with loop(tmp_path, "socket", SKIP_FIRST=100, WAIT=0, WARMUP=0, ACTIVE=150, REPEAT=1) as p:
         wait_socket(p.process.pid)
@@ -612,7 +612,7 @@ def test_a_shorter_one_in_the_schedules_window(tmp_path):
     assert path == str(result.traces[0])
 
 
-def test_a_shorter_one_where_all_is_recorded(tmp_path):
+def test_answers_a_request_while_everything_is_recorded(tmp_path):
     with loop(tmp_path, "socket", SKIP_FIRST=0, SCHEDULE_SCOPE="none") as p:
         wait_socket(p.process.pid)
         one = Client(p.process.pid, "window steps=5")
@@ -632,7 +632,7 @@ while not select.select([0], [], [], 0)[0]:
 """
 
 
-def test_one_in_a_windows_last_step(tmp_path):
+def test_records_a_request_in_a_windows_last_step(tmp_path):
     """What is asked for is in the trace that is told."""
     with Running(python(SLOW), tmp_path / "t", TRIGGER="socket", **NONE) as p:
         p.wait_for("runs")
@@ -651,7 +651,7 @@ def test_one_in_a_windows_last_step(tmp_path):
     assert len([step for step in steps if step >= at]) >= 2, (said, steps)
 
 
-def test_steps_while_a_window_of_seconds_is_open(tmp_path):
+def test_steps_extend_an_open_window_of_seconds(tmp_path):
     """They are added to it; those that begin later are a window of their own."""
     with loop(tmp_path, "socket") as p:
         pid = p.process.pid
@@ -669,7 +669,7 @@ def test_steps_while_a_window_of_seconds_is_open(tmp_path):
     assert steps == [list(range(first, at + 151)), list(range(at + 250, at + 253))]
 
 
-def test_seconds_that_end_in_the_schedules_window(tmp_path):
+def test_window_of_seconds_runs_into_the_schedules_window(tmp_path):
     """That goes on to its end."""
     code = """
 def to(n):
@@ -694,7 +694,7 @@ for i in range(3, 9):
     assert {f"{edge}{step}" for edge in ("begin", "end") for step in (4, 5, 6)} <= names
 
 
-def test_seconds_that_leave_nothing_are_nobody_elses(tmp_path):
+def test_empty_window_of_seconds_keeps_waiting_requests(tmp_path):
     """Who waits for steps is not told that nothing was recorded in somebody's seconds."""
     code = """
 mark(b"awake"); steps(2)
@@ -715,7 +715,7 @@ print("done", flush=True); sys.stdin.readline()
         p.end()
 
 
-def test_who_waits_is_told_when_recording_goes_off(tmp_path):
+def test_tells_waiting_clients_that_recording_is_off(tmp_path):
     (tmp_path / "t").mkdir()
     old = tmp_path / "t/rank0.5.pt.trace.json"  # of an earlier run: nothing is written beside it
     old.write_text("{}")

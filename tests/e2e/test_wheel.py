@@ -57,7 +57,7 @@ def in_it(installed, **more):
     return environment(CPROF_LIBRARY=None, PYTHONPATH=None, PATH=f"{installed}/bin:{os.environ['PATH']}", **more)
 
 
-def test_run_and_top(installed, tmp_path):
+def test_installed_command_runs_and_reads_a_trace(installed, tmp_path):
     (tmp_path / "x.py").write_text(PROGRAM)
     done = run("cprof", "run", "--run-name", "first", "--", "python", "x.py", cwd=tmp_path, env=in_it(installed))
     assert done.stdout == "done\n"
@@ -68,7 +68,7 @@ def test_run_and_top(installed, tmp_path):
     assert "4" in row[3:], table
 
 
-def test_takes_its_own_library(installed, tmp_path):
+def test_uses_its_own_library(installed, tmp_path):
     """Also where the environment has another one in LD_PRELOAD, which one line names."""
     other = shutil.copy(BUILD / "libcprof.so", tmp_path / "libcprof.so")
     library, = installed.glob("lib/python3*/site-packages/cprof/libcprof.so")
@@ -78,7 +78,7 @@ def test_takes_its_own_library(installed, tmp_path):
     assert f"ok    library   {library}, version " in run("cprof", "doctor", cwd=tmp_path, env=in_it(installed)).stdout
 
 
-def test_names_a_library_that_the_loader_would_find(installed, tmp_path):
+def test_names_another_copy_that_ldconfig_finds(installed, tmp_path):
     """`ldconfig -p` is what tells of it."""
     other = shutil.copy(BUILD / "libcprof.so", tmp_path / "libcprof.so")
     ldconfig = tmp_path / "bin/ldconfig"
@@ -91,7 +91,7 @@ def test_names_a_library_that_the_loader_would_find(installed, tmp_path):
     assert f"warn  copies    {other} is another copy of cprof" in run("cprof", "doctor", cwd=tmp_path, env=env).stdout
 
 
-def test_pages_header_and_pkg_config(installed):
+def test_installs_pages_header_and_pkg_config(installed):
     assert (installed / "share/man/man1/cprof-run.1").is_file() and (installed / "share/man/man7/cprof-settings.7").is_file()
     assert (installed / "share/bash-completion/completions/cprof").is_file()
     if not shutil.which("pkg-config"):
