@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows a trace once it is whole: the on-ready command, the upload, which traces stay, the list of saved ones."""
+"""What happens to a finished trace: the on-ready command, the upload, removal of old traces, the list of saved traces."""
 
 import json
 import os
@@ -32,10 +32,10 @@ def script(path, text):
     return path
 
 
-# ---- the command -------------------------------------------------------------------------------------------
+# ---- CPROF_ON_TRACE_READY -------------------------------------------------------------------------------------------
 
-def test_command_gets_path_rank_and_steps(tmp_path):
-    """Once per trace, in order, after the trace is whole; its output stands on stderr behind the prefix."""
+def test_command_gets_path_rank_and_steps_of_each_trace(tmp_path):
+    """The command runs once per finished trace, in order. Its output goes to stderr behind cprof's prefix."""
     tool = script(tmp_path / "tool", 'echo "$# $1 $2 $CPROF_TRACE_RANK $CPROF_TRACE_FIRST_STEP-$CPROF_TRACE_LAST_STEP"\n'
                   '[ "$2" = "$CPROF_TRACE_PATH" ] && python3 -m json.tool "$2" >/dev/null && echo whole >&2\n')
     result = run(python("steps(4)"), tmp_path / "t", WARMUP=1, ACTIVE=1, REPEAT=0,
@@ -45,7 +45,7 @@ def test_command_gets_path_rank_and_steps(tmp_path):
     assert result.complaints == [f"2 two words {names[0]} 3 1-1", "whole", f"2 two words {names[1]} 3 3-3", "whole"]
 
 
-def test_shell_only_when_asked_for(tmp_path):
+def test_command_runs_in_a_shell_only_with_sh_prefix(tmp_path):
     result = run(python("steps(1)"), tmp_path / "a", **CYCLE, ON_TRACE_READY="echo $HOME ;")
     assert result.complaints == [f"$HOME ; {result.traces[0]}"]
     result = run(python("steps(1)"), tmp_path / "b", **CYCLE, ON_TRACE_READY='sh:echo "got $(basename "$1")" | tr a-z A-Z')
@@ -58,8 +58,8 @@ def test_commands_run_one_at_a_time(tmp_path):
     assert len(result.traces) == 8 and result.complaints == []
 
 
-def test_command_without_our_preload(tmp_path):
-    """It keeps other libraries of LD_PRELOAD and what the user set; ours and the variables that name us are gone."""
+def test_command_runs_without_libcprof(tmp_path):
+    """The command keeps the user's variables and the other libraries of LD_PRELOAD; libcprof and its variables are removed."""
     tool = script(tmp_path / "tool", f"env >{tmp_path}/env; ls -l /proc/$$/fd >{tmp_path}/fds; cat /proc/self/status "
                   f">{tmp_path}/status; cat /proc/$$/maps >{tmp_path}/maps\n")
     other = tmp_path / "libother.so"
@@ -77,8 +77,8 @@ def test_command_without_our_preload(tmp_path):
     assert "SigBlk:\t0000000000000000" in (tmp_path / "status").read_text()
 
 
-def test_host_sees_no_child(tmp_path):
-    """While a command runs, wait() and waitpid(-1) say ECHILD, SIGCHLD does not come, and /proc has no child of the program's own."""
+def test_program_sees_no_child_while_a_command_runs(tmp_path):
+    """While a command runs, wait() and waitpid(-1) fail with ECHILD, and the program gets no SIGCHLD."""
     code = """
 import errno, signal
 caught = []
@@ -101,7 +101,7 @@ assert subprocess.run(["true"]).returncode == 0
     assert (tmp_path / "ended").exists()
 
 
-def test_failing_command_is_one_line_and_keeps_the_file(tmp_path):
+def test_failing_command_is_reported_and_keeps_the_trace(tmp_path):
     result = run(python("steps(3)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=0, ON_TRACE_READY="sh:exit 3")
     assert len(result.traces) == 3
     assert result.complaints == [f"CPROF_ON_TRACE_READY: ended with status 3 for {result.traces[0]}; the file stays",
@@ -113,7 +113,7 @@ def test_failing_command_is_one_line_and_keeps_the_file(tmp_path):
 
 
 def test_command_ends_at_the_deadline(tmp_path):
-    """The exit waits for it so long and no longer; then it and what it started are gone."""
+    """The exit kills the command and its children once CPROF_UPLOAD_DEADLINE_MS is over."""
     tool = script(tmp_path / "tool", f"echo $$ >{tmp_path}/pid; sleep 1000 & sleep 1000\n")
     result = run(python("steps(2)"), tmp_path / "t", **CYCLE, ON_TRACE_READY=tool, UPLOAD_DEADLINE_MS=400)
     assert result.rc == 0
@@ -124,13 +124,13 @@ def test_command_ends_at_the_deadline(tmp_path):
     assert [state for state in alive if not state.startswith("Z")] == []
 
 
-def test_exit_says_once_what_it_waits_for(tmp_path):
+def test_exit_reports_once_which_trace_it_waits_for(tmp_path):
     result = run(python("steps(1)"), tmp_path / "t", **CYCLE, ON_TRACE_READY="sh:sleep 3", UPLOAD_DEADLINE_MS=59000)
     assert result.rc == 0 and result.said[:-1] == [f"waiting for the upload or the command of {result.traces[0]}, at most 59000 ms"]
 
 
-def test_more_traces_than_may_wait(tmp_path):
-    """A command that is slower than the traces come: the rest stays as it is, with one line and a count."""
+def test_full_queue_leaves_further_traces_in_place(tmp_path):
+    """At most 64 traces wait for a slow command. The others stay where they are; one line and a count report them."""
     result = run(python("steps(80, 0.005)"), tmp_path / "t", **CYCLE, ON_TRACE_READY="sh:sleep 5", UPLOAD_DEADLINE_MS=0)
     assert len(result.traces) == 80
     assert re.search(r": 64 traces wait for their upload or command already; this one stays", result.complaints[0])
@@ -138,8 +138,8 @@ def test_more_traces_than_may_wait(tmp_path):
     assert result.complaints[2] == "16 traces were neither uploaded nor given to the command: 64 waited already"
 
 
-def test_kill_leaves_no_helper(tmp_path):
-    """After kill -9 the helper process, which shares the program's memory, is gone at once."""
+def test_kill_9_ends_the_helper_process(tmp_path):
+    """The helper process shares the program's memory, so it must not outlive the program."""
     tool = script(tmp_path / "tool", f"touch {tmp_path}/began; sleep 3\n")
     with Running(python("steps(1); print('on', flush=True); time.sleep(60)"), tmp_path / "t", **CYCLE, ON_TRACE_READY=tool) as p:
         wait_until((tmp_path / "began").exists, "the command")
@@ -149,7 +149,7 @@ def test_kill_leaves_no_helper(tmp_path):
         wait_until(lambda: not pathlib.Path(f"/proc/{helpers[0]}").exists(), "the helper's end", 5)
 
 
-def test_forked_child_starts_nothing(tmp_path):
+def test_forked_child_runs_no_command(tmp_path):
     code = "steps(1)\npid = os.fork()\nif pid == 0:\n    steps(3); os._exit(0)\nassert os.waitpid(pid, 0)[1] == 0"
     result = run(python(code), tmp_path / "t", **CYCLE, ON_TRACE_READY="echo ready")
     assert result.rc == 0 and len(result.traces) == 1
@@ -159,12 +159,12 @@ def test_forked_child_starts_nothing(tmp_path):
 # ---- which traces stay -------------------------------------------------------------------------------------
 
 def tables(folder):
-    """Names of the tables beside traces, and of what making one may leave."""
+    """Names of the tables beside traces, unfinished ones included."""
     return sorted(path.name for path in folder.rglob("*.top*"))
 
 
-def test_a_table_goes_with_its_trace(tmp_path):
-    """Also when it is not cprof that takes the trace away."""
+def test_table_is_removed_with_its_trace(tmp_path):
+    """The table goes even when the command, not cprof, moves the trace away."""
     (tmp_path / "taken").mkdir()
     result = run(python("steps(3)"), tmp_path / "t", **CYCLE, ON_TRACE_READY=f"sh:case $1 in *.2.*) mv $1 {tmp_path / 'taken'};; esac")
     assert result.names == ["rank0.1.pt.trace.json", "rank0.3.pt.trace.json"] and len(files(tmp_path / "taken")) == 1
@@ -173,15 +173,15 @@ def test_a_table_goes_with_its_trace(tmp_path):
     assert tables(tmp_path / "u") == []
 
 
-def test_a_table_alone_is_no_trace_of_an_earlier_run(tmp_path):
+def test_leftover_table_is_not_an_earlier_trace(tmp_path):
     (tmp_path / "trace-0.top").write_text("")
     os.utime(tmp_path / "trace-0.top", (1, 1))
     result = run(python("steps(1)"), tmp_path, **CYCLE, FILENAME="trace-{rank}")
     assert result.complaints == [] and (tmp_path / "trace-0").is_file() and (tmp_path / "trace-0.top").stat().st_size > 0
 
 
-def test_what_is_left_is_named_however_late_the_others_go(tmp_path):
-    """None is removed before the last has come."""
+def test_last_line_names_the_trace_kept_after_late_removals(tmp_path):
+    """The command holds every trace back until the last one exists, so cprof removes the older ones late."""
     last = "rank0.6.pt.trace.json"
     result = run(python("steps(6)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=1,
                  ON_TRACE_READY=f"sh:until [ -e {tmp_path / 't' / last} ]; do sleep 0.01; done")
@@ -189,7 +189,7 @@ def test_what_is_left_is_named_however_late_the_others_go(tmp_path):
     assert result.said[-1].endswith(f"lost: {result.traces[0]} (5 removed)"), result.said[-1]
 
 
-def test_newest_traces_stay(tmp_path):
+def test_keeps_newest_traces(tmp_path):
     result = run(python("steps(6)"), tmp_path, **CYCLE, NUM_TRACES_TO_KEEP=2)
     assert result.names == ["rank0.5.pt.trace.json", "rank0.6.pt.trace.json"]
     assert "(4 removed)" in result.said[-1] and str(result.traces[0]) in result.said[-1]
@@ -197,27 +197,27 @@ def test_newest_traces_stay(tmp_path):
     assert run(python("steps(6)"), tmp_path / "all", **CYCLE, NUM_TRACES_TO_KEEP=-1).names[0] == "rank0.1.pt.trace.json"
 
 
-def test_the_rest_behind_the_last_step_takes_no_traces_place(tmp_path):
+def test_partial_last_step_does_not_count_towards_the_limit(tmp_path):
     result = run(python("steps(6)\nmark(b'rest')"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=1)
     assert result.names == ["rank0.6-2.pt.trace.json", "rank0.6.pt.trace.json"] and "(5 removed)" in result.said[-1]
     assert run(python("steps(6)\nmark(b'rest')"), tmp_path / "none", **CYCLE, NUM_TRACES_TO_KEEP=0, ON_TRACE_READY="true").names == []
 
 
-# A span of the first step that stays open: the first window waits for it while the others become whole.
+# A span that begins in the first step and stays open: the first window waits for its end while later windows finish.
 HELD = "import cprof\npush('over all')\nsteps(6, 0.01)\ntime.sleep(1.5)\nprint(cprof.export_chrome_trace(sys.argv[1]))\npop()"
 
 
 @pytest.mark.parametrize("keep", [1, 3])
-def test_newest_traces_stay_however_late_others_become_whole(tmp_path, keep):
+def test_keeps_newest_traces_when_an_older_one_finishes_late(tmp_path, keep):
     result = run(python(HELD, tmp_path / "last.json"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=keep, env={"PYTHONPATH": str(ROOT / "scripts/python")})
     assert result.out == "True\n" and result.names == [f"rank0.{n}.pt.trace.json" for n in range(7 - keep, 7)]
     saved_ns = {line["path"]: line["saved_ns"] for line in map(json.loads, (tmp_path / "t/saved_traces.jsonl").read_text().splitlines())}
-    assert max(saved_ns, key=saved_ns.get) != str(tmp_path / "t/rank0.6.pt.trace.json"), "the order was that of training anyway"
+    assert max(saved_ns, key=saved_ns.get) != str(tmp_path / "t/rank0.6.pt.trace.json"), "the newest trace was also saved last: this run proves nothing"
     assert [time.batch for time, _ in cprof.saved_traces(tmp_path / "t")] == list(range(7 - keep, 7))
     assert step_numbers(load(tmp_path / "last.json")) == [5]
 
 
-def test_none_stay_when_a_command_has_taken_them(tmp_path):
+def test_keeps_no_trace_after_the_command_took_them(tmp_path):
     (tmp_path / "taken").mkdir()
     result = run(python("steps(3)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=0,
                  ON_TRACE_READY=f"cp -t {tmp_path / 'taken'}")
@@ -229,8 +229,8 @@ def test_none_stay_when_a_command_has_taken_them(tmp_path):
                                  "CPROF_ON_TRACE_READY; ignored"]
 
 
-def test_only_own_files_are_removed(tmp_path):
-    """Traces of other ranks and of earlier runs, and what took the name of one of ours, are left alone."""
+def test_removes_only_traces_of_this_rank_and_run(tmp_path):
+    """cprof leaves traces of other ranks alone, and a file that the program wrote under the name of a trace."""
     (tmp_path / "rank1.1.pt.trace.json").write_text("other")
     code = "steps(1)\nend = time.monotonic() + 10\nmine = sys.argv[1]\n" \
            "while not os.path.exists(mine) and time.monotonic() < end: time.sleep(0.01)\n" \
@@ -240,10 +240,10 @@ def test_only_own_files_are_removed(tmp_path):
     assert (tmp_path / "rank0.1.pt.trace.json").read_text() == "new"
 
 
-# ---- the list ----------------------------------------------------------------------------------------------
+# ---- saved_traces.jsonl ----------------------------------------------------------------------------------------------
 
-def test_saved_traces_as_composer_has_them(tmp_path):
-    """Ranks that write at the same time; newest last; at most as many as are kept."""
+def test_saved_traces_has_composers_form(tmp_path):
+    """Two ranks write at the same time. The newest trace is last, and at most NUM_TRACES_TO_KEEP are listed."""
     ranks = [Running(python("steps(6, 0.002)"), tmp_path, **CYCLE, RUN_NAME="r", NUM_TRACES_TO_KEEP=3,
                      env=dict(RANK=str(rank), WORLD_SIZE="3")) for rank in (0, 2)]
     for rank in ranks:
@@ -261,29 +261,28 @@ def test_saved_traces_as_composer_has_them(tmp_path):
                          ("path", None), ("run_name", {}), ("saved_ns", "1"), ("saved_ns", None), ("timestamp", [1]), ("timestamp", None),
                          ("timestamp", {**json.loads(lines[0])["timestamp"], "batch": "1"})]:
             file.write(json.dumps({**json.loads(lines[0]), key: odd}) + "\n")
-        file.write("[" * 100_000 + "\n" + "[1]\n" + '{"cut')  # by someone else, by a full disk
+        file.write("[" * 100_000 + "\n" + "[1]\n" + '{"cut')  # lines of another program, a line cut by a full disk
     run(python("steps(1)"), tmp_path, **CYCLE, RUN_NAME="later", OVERWRITE=1)
     assert [time.batch for time, _ in cprof.saved_traces(tmp_path)] == [4, 5, 6, 1]
     assert cprof.saved_traces(tmp_path / "nothing") == []
 
 
-def test_saved_traces_of_files_in_folders(tmp_path):
-    """Each folder has a list of its own."""
+def test_each_folder_has_its_own_list(tmp_path):
     run(python("steps(3)"), tmp_path, **CYCLE, FILENAME="at{batch}/rank{rank}.json")
     assert not (tmp_path / "saved_traces.jsonl").exists()
     assert cprof.saved_traces(tmp_path)[-1][1] == [str(tmp_path / "at3/rank0.json")] and len(cprof.saved_traces(tmp_path)) == 3
     assert len(cprof.saved_traces(tmp_path / "at2")) == 1
 
 
-def test_a_trace_of_the_lists_name_stays_whole(tmp_path):
+def test_trace_named_like_the_list_stays_intact(tmp_path):
     result = run(python("steps(3)"), tmp_path, WARMUP=0, ACTIVE=1, REPEAT=2, FILENAME="saved_traces.jsonl")
     assert result.rc == 0 and len(result.complaints) == 1 and "saved_traces.jsonl: cannot add the trace to the list: File exists" in result.complaints[0]
     assert step_numbers(load(tmp_path / "saved_traces.jsonl")) == [0]
 
 
 @pytest.mark.parametrize("what", ["fifo", "link"])
-def test_list_in_a_shared_folder(tmp_path, what):
-    """What somebody else put in its place is neither followed nor waited for; one line."""
+def test_list_ignores_a_planted_link_or_pipe(tmp_path, what):
+    """cprof neither follows a link nor waits for a pipe in the list's place, and reports it in one line."""
     (tmp_path / "t").mkdir()
     target = tmp_path / "t" / "saved_traces.jsonl"
     os.mkfifo(target) if what == "fifo" else target.symlink_to(tmp_path / "victim")
@@ -297,7 +296,7 @@ def test_list_in_a_shared_folder(tmp_path, what):
 @needs_nginx
 @needs_curl
 def test_upload_to_nginx(tmp_path):
-    """The name takes the format variables, a leading slash goes; a DELETE is never sent, whatever is removed here."""
+    """The remote name expands format variables and loses its leading slash. Removing a local trace sends no DELETE."""
     with servers.nginx(tmp_path / "www") as (port, log):
         result = run(python("steps(4)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=1, USE_GZIP=1, RUN_NAME="my run",
                      REMOTE_URL=f"http://127.0.0.1:{port}/base/", REMOTE_FILE_NAME="//{run_name}/r{rank} b{batch}.json")
@@ -313,7 +312,7 @@ def test_upload_to_nginx(tmp_path):
 @needs_nginx
 @needs_curl
 def test_upload_with_a_password(tmp_path):
-    """In the URL or in ~/.netrc; on no command line and in no line of ours."""
+    """The password comes from the URL or ~/.netrc. It appears in no message and in no trace."""
     with servers.nginx(tmp_path / "www", "joe:{PLAIN}pa55word") as (port, log):
         result = run(python("steps(1)"), tmp_path / "t", **CYCLE, LOG="debug",
                      REMOTE_URL=f"http://joe:pa55word@127.0.0.1:{port}", REMOTE_FILE_NAME="a.json")
@@ -331,7 +330,7 @@ def test_upload_with_a_password(tmp_path):
 
 @needs_curl
 def test_upload_with_a_signature(tmp_path):
-    """S3's: the server makes it anew from what it got and the secret."""
+    """S3 signatures: the server computes the signature of each request again and compares."""
     def check(request):
         return servers.signature_fault(request, KEYS["AWS_ACCESS_KEY_ID"], KEYS["AWS_SECRET_ACCESS_KEY"], KEYS["AWS_REGION"], "to/ken==")
 
@@ -365,8 +364,8 @@ def test_secrets_are_on_no_command_line(tmp_path):
 
 
 @needs_curl
-def test_programs_credentials_are_used(tmp_path):
-    """Set by the program itself after cprof woke, before it trains."""
+def test_upload_uses_credentials_the_program_sets(tmp_path):
+    """The program sets them after cprof has started and before it trains."""
     with servers.Server(200, check=lambda r: servers.signature_fault(r, "late", "secret", "us-east-1")) as server:
         code = f"mark(b'awake'); os.environ.update(AWS_ACCESS_KEY_ID='late', AWS_SECRET_ACCESS_KEY='secret', " \
                f"AWS_ENDPOINT_URL='http://127.0.0.1:{server.port}'); steps(2)"
@@ -375,8 +374,8 @@ def test_programs_credentials_are_used(tmp_path):
 
 
 @needs_curl
-def test_upload_is_tried_again(tmp_path):
-    """A server that is busy, and one that cuts the connection; then it goes well."""
+def test_retries_a_failed_upload(tmp_path):
+    """The server answers 503, then cuts the connection, then accepts."""
     with servers.Server(503, "cut", 201) as server:
         result = run(python("push(b'x' * 3000); pop(); steps(1)"), tmp_path, **CYCLE, NUM_TRACES_TO_KEEP=0,
                      REMOTE_URL=f"http://127.0.0.1:{server.port}", REMOTE_FILE_NAME="{rank}.json")
@@ -385,8 +384,8 @@ def test_upload_is_tried_again(tmp_path):
 
 
 @needs_curl
-def test_faults_of_servers(tmp_path):
-    """Each is one line with curl's reason, and the file stays; training and its exit code are as ever."""
+def test_failed_upload_keeps_the_trace(tmp_path):
+    """A refused, unreachable or slow server costs one line with curl's reason. The exit code is the program's."""
     for answer, reason in ((403, "error: 403"), ("refused", "curl: (7)"), ("slow", "within CPROF_UPLOAD_DEADLINE_MS=800")):
         with servers.Server(answer if answer != "refused" else 500) as server:
             port = server.port if answer != "refused" else servers.free_port()
@@ -399,7 +398,7 @@ def test_faults_of_servers(tmp_path):
             assert time.monotonic() - start < 15
 
 
-def test_what_cannot_be_uploaded_is_said_at_the_start(tmp_path):
+def test_bad_upload_settings_are_reported_at_the_start(tmp_path):
     result = run(python("steps(1)"), tmp_path / "a", **CYCLE, REMOTE_URL="ftp://u:secret@h/x")
     assert result.complaints == ["CPROF_REMOTE_URL=ftp://...@h/x: must begin with http://, https:// or s3://; nothing is uploaded"]
     result = run(python("steps(1)"), tmp_path / "b", **CYCLE, REMOTE_URL="http://h", env=dict(PATH=str(tmp_path)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks on the library: what another user, the environment or a limit of the process can do to a program that records."""
+"""Attacks on a program that records: by another user, through the environment, through limits of the process."""
 
 import multiprocessing
 import os
@@ -23,7 +23,7 @@ S3 = dict(AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret")
 # ---- limits of the process ---------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("setting", ["TYPO=1", "WAIT=abc", "LOG=debug"])
-def test_a_line_on_a_full_stderr_ends_nothing(tmp_path, setting):
+def test_survives_a_message_to_a_full_stderr(tmp_path, setting):
     """Standard error is a file at RLIMIT_FSIZE: a line written there raises SIGXFSZ."""
     log = tmp_path / "log"
     log.write_bytes(bytes(KIB))
@@ -36,18 +36,18 @@ def test_a_line_on_a_full_stderr_ends_nothing(tmp_path, setting):
     assert log.stat().st_size == KIB
 
 
-# ---- a trace whose name is given to another file ------------------------------------------------------------
+# ---- another file under the name of a trace ------------------------------------------------------------
 
 def exchange(path, kind, victim):
-    """Puts a trap in the place of the file."""
+    """Replaces the file with a trap."""
     path.unlink()
     traps(victim)[kind](path)
 
 
 @needs_curl
 @pytest.mark.parametrize("kind", ["link", "hard link", "fifo"])
-def test_only_what_cprof_wrote_is_uploaded(tmp_path, kind):
-    """The second trace is exchanged while it waits for the upload of the first one."""
+def test_uploads_no_file_exchanged_for_a_trace(tmp_path, kind):
+    """The second trace is replaced while it waits for the upload of the first one."""
     victim, second = tmp_path / "victim", tmp_path / "t/rank0.2.pt.trace.json"
     victim.write_text(PRECIOUS)
 
@@ -66,8 +66,8 @@ def test_only_what_cprof_wrote_is_uploaded(tmp_path, kind):
 
 
 @needs_curl
-def test_a_command_gets_only_what_cprof_wrote(tmp_path):
-    """The trace is exchanged while it is uploaded; the command after that does not run for it."""
+def test_runs_no_command_for_an_exchanged_trace(tmp_path):
+    """The trace is replaced while it is uploaded; the on-ready command would come next."""
     victim, trace = tmp_path / "victim", tmp_path / "t/rank0.1.pt.trace.json"
     victim.write_text(PRECIOUS)
     with servers.Server(check=lambda _: exchange(trace, "link", victim)) as server:
@@ -80,7 +80,7 @@ def test_a_command_gets_only_what_cprof_wrote(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["hard link", "link"])
-def test_only_what_cprof_wrote_is_exported(tmp_path, kind):
+def test_exports_no_file_exchanged_for_a_trace(tmp_path, kind):
     victim, trace, copy = tmp_path / "victim", tmp_path / "t/rank0.1.pt.trace.json", tmp_path / "copy.json"
     victim.write_text(PRECIOUS)
     traps(victim)[kind](tmp_path / "trap")
@@ -97,11 +97,11 @@ print(export(sys.argv[3].encode()))
     assert result.complaints == [f'cprof_export_chrome_trace("{copy}"): cannot copy {trace}: {reason}']
 
 
-# ---- what the environment says -----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 
 @needs_curl
-def test_an_upload_goes_to_a_server(tmp_path):
-    """AWS_ENDPOINT_URL=file:///... would write to a path."""
+def test_upload_refuses_a_file_url(tmp_path):
+    """With AWS_ENDPOINT_URL=file:///... curl would write to a local path."""
     (tmp_path / "up/bucket").mkdir(parents=True)
     result = run(python("steps(1)"), tmp_path / "t", WARMUP=0, ACTIVE=1, REPEAT=1, REMOTE_URL="s3://bucket", REMOTE_FILE_NAME="r.json",
                  env=dict(S3, AWS_ENDPOINT_URL=f"file://{tmp_path}/up"))
@@ -111,8 +111,8 @@ def test_an_upload_goes_to_a_server(tmp_path):
 
 
 @needs_curl
-def test_a_session_token_is_one_header(tmp_path):
-    """A line break in it makes no other header, and a long one is not cut."""
+def test_session_token_cannot_add_a_header(tmp_path):
+    """A token with a line break is refused. A token of 6,000 characters is sent whole."""
     def upload(token):
         with servers.Server() as server:
             result = run(python("steps(1)"), tmp_path / str(len(token)), WARMUP=0, ACTIVE=1, REPEAT=1, REMOTE_URL="s3://bucket",
@@ -126,8 +126,8 @@ def test_a_session_token_is_one_header(tmp_path):
 
 
 @as_root
-def test_the_name_of_the_host_stays_in_the_folder(tmp_path):
-    """A container may have any name; TensorBoard's workers are called by it."""
+def test_host_name_cannot_leave_the_folder(tmp_path):
+    """A container may have any host name, and the name becomes part of TensorBoard's file names."""
     folder = tmp_path / "a/b/tb"
     if subprocess.run(["unshare", "--uts", "true"], capture_output=True, timeout=60).returncode:
         pytest.skip("no name space of its own for a host's name here")
@@ -152,7 +152,7 @@ while os.path.exists(precious) and time.monotonic() < end:
 
 
 def become(uid):
-    """For before_exec: another user with all groups given back."""
+    """For before_exec: becomes this user and leaves all groups."""
     def change():
         os.setgroups([])
         os.setgid(uid)
@@ -168,7 +168,7 @@ def put_as(uid, path):
 
 
 def connect_for(seconds, address):
-    """As another user, as often as possible."""
+    """Connects as another user, as often as possible."""
     become(ATTACKER)()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -178,8 +178,8 @@ def connect_for(seconds, address):
                 time.sleep(0.001)
 
 
-def test_a_hard_link_is_no_trigger_file(tmp_path):
-    """Whoever may write to the folder can link any empty file of the user there."""
+def test_hard_link_does_not_trigger(tmp_path):
+    """A user who may write to the folder can link any empty file of the victim there."""
     (tmp_path / "empty").touch()
     os.link(tmp_path / "empty", tmp_path / "go")
     code = "steps(1); time.sleep(0.6); steps(2); print('done')"
@@ -188,8 +188,8 @@ def test_a_hard_link_is_no_trigger_file(tmp_path):
     assert result.complaints == [f"{tmp_path / 'go'}: must belong to this user or root and have one link; CPROF_TRIGGER=file is off"]
 
 
-def test_the_list_of_traces_is_no_link_for_a_moment(tmp_path):
-    """Somebody links a file of this user to the list's name and takes the name away again, all the time."""
+def test_list_never_writes_to_a_linked_file(tmp_path):
+    """Meanwhile another process links a file of this user to the list's name and unlinks it, in a loop."""
     precious, folder = tmp_path / "precious", tmp_path / "t"
     precious.write_text(PRECIOUS)
     folder.mkdir()
@@ -204,8 +204,8 @@ def test_the_list_of_traces_is_no_link_for_a_moment(tmp_path):
 
 
 @as_root
-def test_a_strangers_file_is_no_earlier_run(public):
-    """An empty file under the name of a trace does not stop the recording of another user."""
+def test_another_users_file_does_not_stop_the_recording(public):
+    """The attacker leaves an empty file under the name of a trace; cprof takes another name."""
     folder = public / "shared"
     folder.mkdir()
     folder.chmod(0o1777)
@@ -216,8 +216,8 @@ def test_a_strangers_file_is_no_earlier_run(public):
 
 
 @as_root
-def test_users_that_are_not_mapped_start_nothing(public):
-    """In a user namespace they all look like the overflow user, which this process is, too."""
+def test_unmapped_users_cannot_trigger(public):
+    """In a user namespace all unmapped users appear as the overflow user. This process is that user, too."""
     if subprocess.run(["unshare", "--user", "--map-user=65534", "true"], capture_output=True, timeout=60).returncode:
         pytest.skip("no user namespaces here")
     run_folder, folder = public / "run", public / "t"
@@ -233,7 +233,7 @@ def test_users_that_are_not_mapped_start_nothing(public):
 
 
 @as_root
-def test_nobody_is_a_user_like_others_where_all_are_mapped(public):
+def test_nobody_may_trigger_outside_user_namespaces(public):
     trigger, folder = public / "run/go", public / "t"
     for path in (trigger.parent, folder):
         path.mkdir()
@@ -247,8 +247,8 @@ def test_nobody_is_a_user_like_others_where_all_are_mapped(public):
 
 
 @as_root
-def test_strangers_do_not_silence_the_trigger(public):
-    """Another user connects as fast as possible: the owner is answered."""
+def test_flood_of_connections_does_not_block_the_owner(public):
+    """Another user connects to the trigger socket in a loop; the owner still gets an answer."""
     fork = multiprocessing.get_context("fork")
     with Running(python("steps(1); print('on', flush=True); sys.stdin.readline()"), public / "t", TRIGGER="socket",
                  SKIP_FIRST=1000000) as running:
@@ -260,7 +260,7 @@ def test_strangers_do_not_silence_the_trigger(public):
             stranger.start()
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(30)
-            wait_until(lambda: s.connect_ex(address) == 0, "a place in the queue")
+            wait_until(lambda: s.connect_ex(address) == 0, "a place in the socket's queue")
             s.sendall(b"status\n")
             assert s.recv(200).startswith(b"status pid=")
         for stranger in strangers:

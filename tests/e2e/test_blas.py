@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interposed matrix libraries: the real function gets what was passed, the row has the exact count, totals hold each operation once; a
-loop of products on the simulated GPU has the utilisation that its kernels' times say."""
+"""Interposed matrix libraries: the real function gets its arguments, each call has the exact FLOPs, totals count each operation once.
+A loop of products on the simulated GPU has the utilisation that follows from its kernels' times."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ ALL = {"WARMUP": 0, "ACTIVE": 1000}
 M, N, K = 64, 48, 32
 PRODUCT = 2 * M * N * K
 
-# What each call of gemm.c --calls does, by hand.
+# FLOPs of each call of gemm.c --calls, computed by hand.
 CALLS = {"cublasSgemm": 2 * PRODUCT,  # and cublasSgemm_64
          "cublasGemmEx": PRODUCT, "cublasGemmStridedBatchedEx": 5 * PRODUCT,
          "cublasGemmGroupedBatchedEx": 2 * (10 * 2 * 4 * 6 + 11 * 3 * 5 * 7), "cublasSsyrk": N * (N + 1) * K,
@@ -29,7 +29,7 @@ def calls(trace):
 
 
 def samples(trace, name):
-    """Values of a counter in order of time."""
+    """Values of a counter, ordered by time."""
     found = sorted(support.events(trace, ph="C", name=name), key=lambda e: float(e["ts"]))
     assert all(len(e["args"]) == 1 for e in found)
     return [next(iter(e["args"].values())) for e in found]
@@ -40,7 +40,7 @@ def steps(trace):
     return sorted(support.span_ns(e) for e in support.events(trace, ph="X") if e["name"].startswith("ProfilerStep#"))
 
 
-def test_arguments_of_blas_arrive_and_each_copy_is_its_own(tmp_path):
+def test_blas_arguments_reach_the_callers_own_copy(tmp_path):
     run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, **ALL)
     assert run.rc == 0, run.err
     trace = support.load(run.traces[0])
@@ -54,9 +54,9 @@ def test_arguments_of_blas_arrive_and_each_copy_is_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_a_plugin_is_replaced(tmp_path, monkeypatch, recorded):
-    """Closed, it is unloaded, as without cprof, and what a thread of it calls meanwhile waits for nothing; what lies at its addresses later is
-    another caller."""
+def test_plugin_is_unloaded_and_replaced(tmp_path, monkeypatch, recorded):
+    """dlclose() unloads the plugin, as without cprof, and calls of its thread do not wait for that.
+    A plugin loaded later at the same addresses counts as another caller."""
     versions = [BUILD / "e2e/libreload.so", BUILD / "e2e/libreload2.so"] * 3
     monkeypatch.chdir(tmp_path)
     plain = subprocess.run([BUILD / "e2e/reload", *versions], capture_output=True, text=True, timeout=60, check=True)
@@ -68,8 +68,8 @@ def test_a_plugin_is_replaced(tmp_path, monkeypatch, recorded):
 
 
 @needs_libunwind
-def test_calls_have_the_stack_of_who_made_them(tmp_path):
-    """Their time is not the operator's own: without stacks a flame graph would leave it out."""
+def test_blas_calls_have_the_callers_stack(tmp_path):
+    """A library call's time is not part of the operator's self time: without its stack a flame graph would miss it."""
     run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, WITH_STACK=1, **ALL)
     assert run.rc == 0, run.err
     trace = support.load(run.traces[0])
@@ -79,7 +79,7 @@ def test_calls_have_the_stack_of_who_made_them(tmp_path):
     assert all(re.search(r"(^|[; ])main \(blas\);", stack) and "libcprof" not in stack for stack in stacks), stacks
 
 
-def test_blas_is_only_forwarded_when_nothing_is_recorded(tmp_path):
+def test_blas_calls_work_while_nothing_is_recorded(tmp_path):
     run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, SKIP_FIRST=100)
     assert run.rc == 0, run.err
     run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, WITH_FLOPS=0, **ALL)
@@ -89,14 +89,14 @@ def test_blas_is_only_forwarded_when_nothing_is_recorded(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [ALL, {"SKIP_FIRST": 100}], ids=["recorded", "not recorded"])
-def test_the_stack_of_a_caller_without_lengths_is_not_written(tmp_path, settings):
+def test_blas_leaves_the_stack_of_a_caller_without_lengths_alone(tmp_path, settings):
     run = support.run([BUILD / "e2e/blas", BUILD / "e2e", "bare"], tmp_path, **settings)
     assert run.rc == 0, run.err
 
 
-def test_numpy(tmp_path):
-    """NumPy's wheels call their OpenBLAS through their PLT (scipy_cblas_sgemm64_); the distribution's call its BLAS, whose cblas_sgemm may call
-    its sgemm_."""
+def test_numpy_products_are_counted_once(tmp_path):
+    """NumPy's wheels call their own OpenBLAS (scipy_cblas_sgemm64_) through the PLT. A distribution's NumPy calls the system's BLAS,
+    whose cblas_sgemm may call its own sgemm_."""
     pytest.importorskip("numpy", reason="NumPy is not installed in .venv")
     script = support.pathlib.Path(__file__).parent / "scripts" / "numpy_gemm.py"
     plain = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=True)
@@ -113,7 +113,7 @@ def test_numpy(tmp_path):
 
 
 @needed
-def test_each_call_of_cublas(tmp_path):
+def test_counts_each_call_of_cublas(tmp_path):
     run = gpu_run("gemm", tmp_path, "--calls", 1, "--steps", 3, **ALL)
     trace = run.whole()
     top = [e for e in calls(trace) if "flops" in e["args"]]
@@ -123,13 +123,13 @@ def test_each_call_of_cublas(tmp_path):
     assert found == {name: sorted(3 * [flops] + (inner if name == "cublasLtMatmul" else []))
                      for name, flops in CALLS.items() if name != "cublasSgemm"}
     failed = [e for e in calls(trace) if "flops" not in e["args"]]
-    # descriptors of an unknown version; and a call that fails does nothing
+    # cublasLtMatmul: descriptors of an unknown version. cublasSgemm: a call that fails.
     assert [e["name"] for e in failed] == 3 * ["cublasLtMatmul", "cublasSgemm"]
     account = trace["cprof"]["flops"]
     assert account["CUDA:0"]["flops"] == 3 * sum(CALLS.values())
     assert account["CUDA:0"]["tfloat32"]["flops"] == 3 * 2 * PRODUCT and account["CUDA:0"]["float64"]["flops"] == 3 * CALLS["cublasDtrsmBatched"]
     assert account["not_placed"] == account["late"] == 0 and account["unknown"] == 3
-    # the one kernel of a call has its count; of two, neither has
+    # a call's FLOPs stand on its kernel; with two kernels, on neither
     kernels = support.events(trace, ph="X", cat="kernel")
     assert len([e for e in kernels if "flops" not in e["args"]]) == 3 * (2 + 1)
     assert sum(e["args"].get("flops", 0) for e in kernels) == 3 * (sum(CALLS.values()) - CALLS["cublasLtMatmul"])
@@ -139,14 +139,14 @@ CONVOLUTION = 2 * (2 * 4 * 6 * 6) * (3 * 3 * 3)
 # two layers, two directions: gates x hidden x (input + hidden); 5 + 4 + 2 time steps
 RECURRENT = 2 * 11 * 2 * (4 * 24 * (16 + 24) + 4 * 24 * (48 + 24))
 ATTENTION = 2 * (2 * 4 * 10 * 12) * 16 + 2 * (2 * 4 * 10 * 16) * 12
-# eight heads of queries, two of keys: scores 10 x 12 of each of the eight, over 16, and over the values' 24; gradients: three and two of these
+# eight heads of queries, two of keys; 10 x 12 scores a head; keys of 16, values of 24; backward: three and two such products
 ONE_NODE, ONE_NODE_BACK = 2 * 2 * 8 * 10 * 12 * (16 + 24), 2 * 2 * 8 * 10 * 12 * (3 * 16 + 2 * 24)
 
 
 @needed
-def test_each_call_of_cudnn(tmp_path):
-    """Direct calls, and plans by what was set before cprof recorded anything; of dnn.c's thirteen plans one multiplies nothing, and three
-    cannot be known: packed sequences, a plan whose making was not seen, and attention by lengths that the device holds."""
+def test_counts_each_call_of_cudnn(tmp_path):
+    """Direct calls, and plans that were set up before cprof recorded. One of dnn.c's thirteen plans multiplies nothing. Three are unknown:
+    packed sequences, a plan whose creation cprof did not see, and attention whose lengths are in device memory."""
     run = gpu_run("dnn", tmp_path, "--steps", 3, **ALL)
     trace = run.whole()
     found = {}
@@ -169,16 +169,16 @@ def test_each_call_of_cudnn(tmp_path):
 
 
 @needed
-def test_cudnn_is_only_forwarded_when_nothing_is_recorded(tmp_path):
+def test_cudnn_calls_work_while_nothing_is_recorded(tmp_path):
     for settings in ({"SKIP_FIRST": 100}, {"WITH_FLOPS": 0, **ALL}, {"ENABLED": 0}):
         run = gpu_run("dnn", tmp_path / settings.popitem()[0], "--steps", 2, **settings)
         assert run.rc == 0, run.err
 
 
 @needed
-def test_what_a_graph_replays_is_counted_where_it_runs(tmp_path):
-    """Captured before the first mark: two products (of one kernel, of two) and a kernel without a count; launched twice in each of three
-    steps. Each launch counts once, the capture does not."""
+def test_counts_each_launch_of_a_captured_graph(tmp_path):
+    """The graph is captured before the first mark and launched twice in each of three steps. It holds a product of one kernel, a product of
+    two kernels and a kernel without FLOPs. Each launch counts once; the capture does not count."""
     run = gpu_run("gemm", tmp_path, "--replays", 2, "--steps", 4, SKIP_FIRST=1, WARMUP=0, ACTIVE=3)
     trace = run.trace()
     product = CALLS["cublasLtMatmul"]
@@ -187,7 +187,7 @@ def test_what_a_graph_replays_is_counted_where_it_runs(tmp_path):
     assert account["not_placed"] == account["unknown"] == account["late"] == 0
     kernels = support.events(trace, ph="X", cat="kernel")
     assert len(kernels) == 3 * 2 * 4
-    assert [e["args"]["flops"] for e in kernels if "flops" in e["args"]] == 3 * 2 * [product]  # of two kernels, neither
+    assert [e["args"]["flops"] for e in kernels if "flops" in e["args"]] == 3 * 2 * [product]  # a product of two kernels has none
     ran = {name: sum(end - start for start, end in (support.span_ns(e) for e in kernels if name in e["name"])) for name in ("", "softmax")}
     assert account["CUDA:0"]["coverage_percent"] == pytest.approx(100 * (1 - ran["softmax"] / ran[""]), rel=1e-4)
     rates = samples(trace, "Compute CUDA:0")
@@ -196,7 +196,7 @@ def test_what_a_graph_replays_is_counted_where_it_runs(tmp_path):
 
 
 @needed
-def test_what_is_captured_in_a_window_is_not_counted_there(tmp_path):
+def test_does_not_count_the_capture_of_a_graph(tmp_path):
     run = gpu_run("gemm", tmp_path, "--replays", 2, "--steps", 3, **ALL)
     trace = run.whole()
     account, product = trace["cprof"]["flops"], CALLS["cublasLtMatmul"]
@@ -208,8 +208,8 @@ def test_what_is_captured_in_a_window_is_not_counted_there(tmp_path):
 
 @needed
 def test_utilisation_of_a_loop_of_products(tmp_path):
-    """Products of 2 x 1024^3 in 500 us each, one behind the other: each step's numbers are those of its length, and in the step that was
-    disturbed least they are within 2 % of what the kernels' own times say."""
+    """Consecutive products of 2 x 1024^3 FLOPs in 500 us each. Rates follow from each step's length. In the least disturbed step,
+    the utilisation is within 2 % of the one computed from the kernels' times."""
     peak, flops, n = 25.0, 2 * 1024 ** 3, 100
     run = gpu_run("gemm", tmp_path, "--steps", 6, "--products", n, "--us", 500, PEAK_TFLOPS="fp32=1, bf16=25", **ALL)
     trace = run.whole()
@@ -234,7 +234,7 @@ def test_utilisation_of_a_loop_of_products(tmp_path):
 
 
 @needed
-def test_the_device_tells_its_peak(tmp_path):
+def test_peak_comes_from_the_device(tmp_path):
     run = gpu_run("gemm", tmp_path, "--steps", 4, "--products", 3, **ALL)
     trace = run.whole()
     device = trace["deviceProperties"][0]
@@ -242,7 +242,7 @@ def test_the_device_tells_its_peak(tmp_path):
     assert trace["cprof"]["flops"]["CUDA:0"]["bfloat16"]["peak_tflops_per_s"] == pytest.approx(989.4)
 
 
-def test_a_bad_peak_is_one_line(tmp_path):
+def test_bad_peak_is_reported_in_one_line(tmp_path):
     run = support.run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path, PEAK_TFLOPS="bf16:989", **ALL)
     assert run.rc == 0 and len(run.traces) == 1
     assert len([line for line in run.err.splitlines() if "CPROF_PEAK_TFLOPS=bf16:989: must be a number above 0, or name=number" in line]) == 1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other profilers and preloaded libraries in the same process: they get what they get without cprof, the program does not notice, cprof says
-in one line what is theirs and records the rest. Other clients of CUPTI that come and go: test_gpu_clients.py."""
+"""Other profilers and preloaded libraries in the same process work as they do without cprof. cprof reports in one line what it leaves to
+them, and records the rest. Other clients of CUPTI that come and go: test_gpu_clients.py."""
 
 import os
 import pathlib
@@ -25,11 +25,11 @@ def said(result):
     return [line for line in result.complaints if not line.startswith(UNMARKED)]
 
 
-# ---- who is called by the driver, by NVTX and by ITT -------------------------------------------------------------
+# ---- tools that the driver, NVTX or ITT load -------------------------------------------------------------
 
 @gpu_runs.needed
-def test_a_tool_of_the_driver_with_cupti(tmp_path):
-    """Nsight Systems and compute-sanitizer are loaded by the driver and take CUPTI before the program's first call: they keep it."""
+def test_injected_tool_keeps_cupti(tmp_path):
+    """The driver loads tools such as Nsight Systems before the program's first CUDA call. They take CUPTI, and cprof leaves it to them."""
     env = {"CUDA_INJECTION64_PATH": str(TOOL), "OTHER_TOOL": "cupti"}
     alone = gpu_run("many", tmp_path / "alone", "--launches", 20, env=env, preload=False)
     result = gpu_run("many", tmp_path, "--launches", 20, env=env)
@@ -44,9 +44,9 @@ def test_a_tool_of_the_driver_with_cupti(tmp_path):
 
 @gpu_runs.needed
 @pytest.mark.parametrize("path", [TOOL, "/nowhere/libtool.so"], ids=["a tool that leaves CUPTI alone", "a library that is not there"])
-def test_a_tool_of_the_driver_without_cupti(tmp_path, path):
-    """Then the driver calls somebody else, and the first CUDA call begins the recording; of several threads' first calls, whichever. What is
-    recorded as a launch has its kernel."""
+def test_records_kernels_beside_an_injected_tool(tmp_path, path):
+    """The driver loads the other tool in cprof's place, so recording begins at the first CUDA call of any thread.
+    Each recorded launch has its kernel."""
     for n in range(8):
         result = gpu_run("many", tmp_path / str(n), "--launches", 20, "--threads", 4, env={"CUDA_INJECTION64_PATH": str(path)})
         trace = result.trace()
@@ -62,7 +62,7 @@ def begin(library):
     for _ in range(8): ctypes.CFUNCTYPE(None)(more)()
 def names():
     return sorted(open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task"))
-def at_rest():  # a thread names itself after its start, the one for files was made by `cprof` and has its name until then
+def at_rest():  # a thread has its creator's name until it sets its own: cprof's file thread counts as `cprof` until then
     counts = [names().count('cprof') for _ in range(50) if not time.sleep(0.01)]
     return max(set(counts), key=counts.count)
 address = _c.dlsym
@@ -72,9 +72,9 @@ steps(3)
 
 
 @pytest.mark.parametrize("how", ["another path", "another namespace"])
-def test_a_second_copy_stays_inert(tmp_path, how):
-    """An NVTX or ITT client opens what the variable names: in a namespace of its own that is this library once more, and the variable may
-    be of another installation."""
+def test_second_copy_of_the_library_stays_inert(tmp_path, how):
+    """NVTX and ITT clients open the library that their variable names. This may load a second copy: into another namespace, or from another
+    installation."""
     copy = tmp_path / support.LIBRARY.name
     shutil.copy(support.LIBRARY, copy)
     open_it = f"_c.dlopen({str(copy).encode()}, 1)" if how == "another path" else f"_c.dlmopen(-1, {str(support.LIBRARY).encode()}, 1)"
@@ -87,7 +87,7 @@ def test_a_second_copy_stays_inert(tmp_path, how):
 
 @gpu_runs.needed
 @pytest.mark.parametrize("step", [None, "nvtx:step*", "itt:step*"])
-def test_nvtx_and_itt_belong_to_others(tmp_path, step):
+def test_leaves_nvtx_and_itt_to_other_tools(tmp_path, step):
     env = {"NVTX_INJECTION64_PATH": str(TOOL), "INTEL_LIBITTNOTIFY64": "/opt/vtune/libittnotify_collector.so"}
     result = gpu_run("marked", tmp_path, env=env, STEP=step)
     assert result.rc == 0 and counts(result.trace())["kernel"] > 0
@@ -96,8 +96,8 @@ def test_nvtx_and_itt_belong_to_others(tmp_path, step):
     assert ("none marks a step" in nvtx) == (step == "nvtx:step*") and ("none marks a step" in itt) == (step == "itt:step*")
 
 
-def test_an_inherited_copy_is_no_stranger(tmp_path):
-    """The variables of a parent that had another copy of the library are ours."""
+def test_variables_of_another_copy_are_not_reported(tmp_path):
+    """NVTX and ITT variables inherited from a parent with another copy of cprof do not count as another tool's."""
     other = {name: f"/elsewhere/{support.LIBRARY.name}" for name in ("NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64")}
     result = run(python("steps(2)"), tmp_path, env=other, **ACTIVE)
     assert result.rc == 0 and said(result) == []
@@ -114,7 +114,7 @@ WORK = ("threads = [threading.Thread(target=lambda: [bytes(i) for i in range(300
 
 @pytest.mark.parametrize("place", ["before", "after"])
 @pytest.mark.parametrize("name", NEIGHBOURS)
-def test_a_neighbour_in_ld_preload(tmp_path, name, place):
+def test_works_beside_another_preloaded_library(tmp_path, name, place):
     path = pathlib.Path("/usr/lib/x86_64-linux-gnu") / NEIGHBOURS[name]
     if not path.exists():
         pytest.skip(f"no {path.name} on this machine")
@@ -126,8 +126,8 @@ def test_a_neighbour_in_ld_preload(tmp_path, name, place):
     assert name != "gperftools" or any(p.stat().st_size > 0 for p in tmp_path.glob("cpu.prof*"))
 
 
-def test_a_program_with_address_sanitizer(tmp_path):
-    """Its runtime must be the first library of all; cprof comes after it."""
+def test_works_with_address_sanitizer(tmp_path):
+    """AddressSanitizer's runtime must come first in LD_PRELOAD; cprof comes after it."""
     gcc = shutil.which("gcc")
     asan = gcc and subprocess.run([gcc, "-print-file-name=libasan.so"], capture_output=True, text=True, timeout=60).stdout.strip()
     if not asan or "/" not in asan:
@@ -143,7 +143,7 @@ def test_a_program_with_address_sanitizer(tmp_path):
     result = run([tmp_path / "a"], tmp_path / "fine", preload=False, env=env, **ACTIVE)
     assert (result.rc, result.out, result.others) == (4, "here\n", "") and step_numbers(load(result.traces[0])) == [0, 1, 2, 3]
     result = run([tmp_path / "a", "bad"], tmp_path / "bad", preload=False, env=env, **ACTIVE)
-    assert result.rc == 1 and "heap-buffer-overflow" in result.err and "in main" in result.err, "the sanitizer still finds what it is for"
+    assert result.rc == 1 and "heap-buffer-overflow" in result.err and "in main" in result.err, "the sanitizer still finds the overflow"
 
 
 # ---- profilers of Python in the same interpreter -----------------------------------------------------------------
@@ -177,8 +177,8 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_a_profiler_in_the_interpreter(tmp_path, name):
-    """With stacks on, which reads the frames that the other one hooks."""
+def test_python_profiler_gets_the_same_result(tmp_path, name):
+    """With stacks on, cprof reads the frames that the other profiler hooks."""
     (tmp_path / "this_is_measured.py").write_text("a = 1\nif a > 2:\n    b = 1\n")
     command = python(PROFILED + INSIDE[name])
     env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))}
@@ -200,7 +200,7 @@ LOOP = "print('ready', flush=True)\ndef spin():\n    while not sys.stdin.readabl
 
 
 @pytest.mark.parametrize("tool", ["py-spy", "perf", "gdb", "strace"])
-def test_a_profiler_attached_from_outside(tmp_path, tool):
+def test_attached_profiler_works(tmp_path, tool):
     if not shutil.which(tool):
         pytest.skip(f"no {tool} on this machine")
     with Running(python(LOOP), tmp_path, WITH_STACK=1, **ACTIVE) as running:
@@ -221,7 +221,7 @@ def test_a_profiler_attached_from_outside(tmp_path, tool):
     assert said(result) == [] and lost(trace) == {} and len(step_numbers(trace)) > 1
 
 
-# ---- code of others that keeps a descriptor in a variable of the process ---------------------------------------------------
+# ---- a malloc hook that keeps a descriptor in a global variable ---------------------------------------------------
 
 TALKS = """
 for i in range(12):
@@ -233,8 +233,9 @@ sys.exit(3)
 
 @pytest.mark.parametrize("settings", [{}, {"WITH_STACK": 1, "TRIGGER": "socket", "USE_GZIP": 0}], ids=str)
 @pytest.mark.parametrize("order", ["cprof first", "cprof last"])
-def test_a_malloc_that_keeps_a_pipe(tmp_path, order, settings):
-    """cprof's thread with a descriptor table of its own allocates nothing: else the pipe is opened there, and its numbers are the program's stdout."""
+def test_malloc_hook_that_opens_a_pipe_keeps_its_descriptors(tmp_path, order, settings):
+    """cprof's file thread, which has its own descriptor table, allocates nothing. Otherwise the hook would open its pipe in that table, and the
+    descriptor numbers would be the program's stdout elsewhere."""
     libraries = [LIBRARY, BUILD / "e2e/libmallocpipe.so"]
     preload = ":".join(map(str, libraries if order == "cprof first" else reversed(libraries)))
     report = tmp_path / "report"

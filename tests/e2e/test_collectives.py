@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transfers between ranks: what NCCL, MPI and gloo were asked to send stands on their rows, and on the kernels of NCCL."""
+"""Transfers between ranks: calls of NCCL, MPI and gloo show what they send; NCCL's kernels show it, too."""
 
 import collections
 import json
@@ -33,7 +33,7 @@ def close(a, b, within=0.01):
 # ---- NCCL, on the simulated GPU ----
 
 FIELDS = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", "bytes", "Group size", "Rank")
-# Of one round of tests/gpu/transfers.c: rank 1 of 4, and 0 of the 2 of the split one.
+# The calls of one round of tests/gpu/transfers.c, as rank 1 of 4, and as rank 0 of 2 in the split communicator.
 ROUND = [("ncclAllReduce", ("allreduce", 1000, 1000, "Float", 4000, 4, 1)),
          ("ncclReduce", ("reduce", 10, 10, "Long", 80, 4, 1)),
          ("ncclBroadcast", ("broadcast", 20, 20, "Char", 20, 4, 1)),
@@ -57,8 +57,8 @@ def nccl(tmp_path_factory):
 
 @gpu_runs.needed
 @pytest.mark.parametrize("more", [(), ("--from-trace",)])
-def test_calls_of_nccl_are_no_time_of_the_gpu(nccl, more):
-    """They run on the thread that makes them: the sum of the GPU is that of the kernels and copies."""
+def test_nccl_calls_count_as_cpu_time(nccl, more):
+    """NCCL calls run on the calling thread: the GPU's total holds kernels and copies only."""
     table = json.loads(tool.cprof("top", *nccl.traces, "--json", "--row-limit", -1, *more).out)
     work = sum(float(e["dur"]) for e in support.events(nccl.trace(), ph="X") if e.get("cat") in gpu_runs.WORK)
     assert table["self_device_time_total"] == pytest.approx(work) and table["tables_used"] == ([] if more else [f"{nccl.traces[0]}.top"])
@@ -69,12 +69,12 @@ def test_calls_of_nccl_are_no_time_of_the_gpu(nccl, more):
 
 
 def between_two(row):
-    """Only two of the ranks take part: such transfers have numbers of their own."""
+    """Sends and receives between two ranks have their own sequence numbers."""
     return "Dst Rank" in row["args"] or "Src Rank" in row["args"]
 
 
 @gpu_runs.needed
-def test_nccl_calls_say_what_they_send(nccl):
+def test_nccl_calls_have_sizes_peers_and_numbers(nccl):
     trace = nccl.whole()
     assert trace["distributedInfo"]["backend"] == "nccl"
     rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
@@ -90,7 +90,7 @@ def test_nccl_calls_say_what_they_send(nccl):
     init = [described(e, "Group size", "Rank") for e in rows if e["name"] == "ncclCommInitRank"]
     assert init == [(4, 1), (2, 0)]
     numbers = collections.defaultdict(list)
-    for e in rows[:-3]:  # the last communicator may have the address of the first
+    for e in rows[:-3]:  # the last communicator may reuse the first one's address
         if "Seq" in e["args"]:
             numbers[e["args"]["Comms Id"], between_two(e)].append(e["args"]["Seq"])
     assert sorted(map(len, numbers.values())) == [3, 6, 27]
@@ -98,8 +98,8 @@ def test_nccl_calls_say_what_they_send(nccl):
 
 
 @gpu_runs.needed
-def test_numbers_count_what_is_not_recorded(tmp_path):
-    """A rank that records the third round only has the numbers of one that records all."""
+def test_sequence_numbers_count_unrecorded_calls(tmp_path):
+    """A rank that records only the third round has the same numbers as a rank that records all rounds."""
     done = gpu_runs.gpu_run("transfers", tmp_path, "--rounds", 3, WARMUP=2, ACTIVE=1)
     numbers = collections.defaultdict(list)
     for e in support.events(done.trace(), ph="X", cat="collective_comm"):
@@ -109,7 +109,7 @@ def test_numbers_count_what_is_not_recorded(tmp_path):
 
 
 @gpu_runs.needed
-def test_numbers_go_on_when_another_communicator_goes(tmp_path):
+def test_sequence_numbers_survive_another_communicators_end(tmp_path):
     done = gpu_runs.gpu_run("transfers", tmp_path, "--rounds", 1, "--groups", 150, SCHEDULE_SCOPE="none")
     numbers = collections.defaultdict(list)
     for e in sorted(support.events(done.trace(), ph="X", cat="collective_comm"), key=lambda e: float(e["ts"])):
@@ -119,8 +119,8 @@ def test_numbers_go_on_when_another_communicator_goes(tmp_path):
 
 
 @gpu_runs.needed
-def test_a_group_whose_cost_is_only_estimated_is_over(tmp_path):
-    """ncclGroupSimulateEnd(), by which torch's Inductor asks for the cost of transfers: it ends the group, and nothing is sent."""
+def test_simulated_group_end_closes_the_group(tmp_path):
+    """torch's Inductor estimates costs with ncclGroupSimulateEnd(). The call ends the group and sends nothing."""
     trace = gpu_runs.gpu_run("transfers", tmp_path, "--rounds", 1, "--estimates", 2, SCHEDULE_SCOPE="none").trace()
     rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
     assert [described(e, *FIELDS[:5], "Coalesced") for e in rows if e["name"] == "ncclGroupEnd"] == GROUPS
@@ -128,7 +128,7 @@ def test_a_group_whose_cost_is_only_estimated_is_over(tmp_path):
 
 
 @gpu_runs.needed
-def test_nccl_kernels_say_what_they_send(nccl):
+def test_nccl_kernels_have_sizes_and_bandwidth(nccl):
     kernels = sorted(support.events(nccl.trace(), ph="X", cat="kernel"), key=lambda e: float(e["ts"]))
     single = [what for _, what in ROUND[:6]]
     seen = [described(e, *FIELDS) for e in kernels]
@@ -138,7 +138,7 @@ def test_nccl_kernels_say_what_they_send(nccl):
               "allgather": lambda n: (n - 1) / n, "broadcast": lambda n: 1, "reduce": lambda n: 1}
     for e in kernels:
         args = e["args"]
-        if args.get("Coalesced", 1) > 1:  # which part of it a kernel did is not known
+        if args.get("Coalesced", 1) > 1:  # the kernel's part of the group is unknown
             assert "Algorithm bandwidth (GB/s)" not in args
             continue
         rate = args["bytes"] / (float(e["dur"]) * 1000)
@@ -154,7 +154,7 @@ def test_nccl_kernels_say_what_they_send(nccl):
     ({"WORLD_SIZE": "4", "RANK": "3"}, 3, 4, "torchrun"),
     ({"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, 0, 1, "Slurm"),
 ])
-def test_the_rank_is_the_communicators_where_nobody_tells(tmp_path, env, rank, world, source):
+def test_rank_comes_from_nccl_without_a_launcher(tmp_path, env, rank, world, source):
     result = gpu_runs.gpu_run("transfers", tmp_path, SCHEDULE_SCOPE="none", env=env)
     trace = result.trace()
     assert (trace["distributedInfo"]["rank"], trace["distributedInfo"]["world_size"]) == (rank, world)
@@ -163,7 +163,7 @@ def test_the_rank_is_the_communicators_where_nobody_tells(tmp_path, env, rank, w
 
 @gpu_runs.needed
 def test_hta_reads_nccl_kernels(nccl, tmp_path):
-    """As communication: all of the GPU's time, and none of it hidden behind computation."""
+    """HTA counts all GPU time of this run as communication."""
     shutil.copy(nccl.traces[0], tmp_path)
     seen = consumers.hta(tmp_path, last_step=True, critical=False, exact=True)
     assert [row["kernel_type"] for row in seen["kernel_types"]] == ["COMMUNICATION"]
@@ -187,9 +187,9 @@ def build(path, source, *flags):
     return path
 
 
-def test_each_caller_reaches_its_own_library(tmp_path):
-    """Two libraries, loaded RTLD_LOCAL, each with an NCCL of its own: no call goes to the other's. A caller that has none
-    gets NCCL's error, not a crash."""
+def test_each_caller_reaches_its_own_nccl(tmp_path):
+    """Two libraries, loaded with RTLD_LOCAL, each have their own NCCL. Each call reaches the caller's NCCL. A caller without NCCL
+    gets ncclInternalError, not a crash."""
     users = []
     for number in (1, 2):
         nccl = build(tmp_path / f"libnccl{number}.so", f"""
@@ -228,7 +228,7 @@ def mpi_build(kind, source, binary, *options, cc=None):
     compiler, launcher = [shutil.which(f"{tool}.{kind}") for tool in ("mpicc", "mpirun")]
     if kind == "abi":
         launcher = ABI / "bin/mpirun"
-        # its mpicc_abi wants another shell than Debian's sh
+        # MPICH's mpicc_abi does not run under Debian's sh
         options = [*options, "-DMPI_ABI", "-I", ABI / "include", ABI / "lib/libmpi_abi.so.1", f"-Wl,-rpath,{ABI / 'lib'}"]
         compiler = shutil.which(cc or "gcc") if launcher.exists() else None
     if not compiler or not launcher:
@@ -239,7 +239,7 @@ def mpi_build(kind, source, binary, *options, cc=None):
 
 
 @pytest.mark.parametrize("kind", MPI_KINDS)
-def test_mpi(tmp_path, kind):
+def test_mpi_calls_have_sizes_and_bandwidth(tmp_path, kind):
     binary = tmp_path / "transfers"
     launcher = mpi_build(kind, "transfers.c", binary, "-O1")
     allow = ["--allow-run-as-root", "--oversubscribe"] if kind == "openmpi" else []
@@ -278,18 +278,18 @@ def test_mpi(tmp_path, kind):
 
 @pytest.mark.parametrize("activities, own_compiler", [("cpu", "clang"), ("cpu,cuda", "clang"), ("cpu", "gcc")])
 @pytest.mark.parametrize("kind", MPI_KINDS)
-def test_mpi_at_odd_moments(tmp_path, kind, activities, own_compiler):
-    """A transfer that longjmp() leaves ends with the next one, which is recorded; the upper half of an int on the stack is none of the handle's;
-    numbers begin anew in a communicator at the place of a freed one; MPI is not asked about a type that is none. Nothing of it needs a GPU."""
+def test_mpi_errors_freed_communicators_and_bad_types(tmp_path, kind, activities, own_compiler):
+    """Edge cases, none of which needs a GPU. A transfer left by longjmp() ends when the next one begins. The upper half of an int on the stack
+    is not read as part of a handle. A communicator at a freed one's address starts at number 0. cprof does not ask MPI about an invalid type."""
     binary = tmp_path / "oddities"
-    # clang pushes what stands above an int; after gcc's call that is left, the next ones stand deeper in the stack
+    # clang leaves garbage above an int on the stack; with gcc, calls after the longjmp() stand deeper in the stack
     mpi_build(kind, "oddities.c", binary, "-O0", "-w", cc=own_compiler)
     result = support.run([binary], tmp_path, SCHEDULE_SCOPE="none", ACTIVITIES=activities)
     assert (result.rc, result.out) == (0, "fine\n"), result.err
     trace = support.load(result.traces[0])
     rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
     world = rows[0]["args"]["Comms Id"]
-    # the sends, one in the handler of the other's error, have numbers of their own
+    # the sends, one of them in the error handler of the other, have their own numbers
     assert [(e["name"], e["args"]["Seq"], e["args"]["Comms Id"] == world) for e in rows if "Seq" in e["args"]] == [
         ("MPI_Allreduce", 0, True), ("MPI_Send", 0, True), ("MPI_Send", 1, True), *(("MPI_Allgather", n, True) for n in (1, 2, 3)),
         ("MPI_Allreduce", 0, False), ("MPI_Allreduce", 0, False), ("MPI_Allreduce", 1, False), ("MPI_Bcast", 0, False)]
@@ -317,7 +317,7 @@ for i in range(5):
         dist.all_reduce(torch.ones(3), group=alone)
         dist.send(torch.ones(4), 1) if dist.get_rank() == 0 else dist.recv(torch.ones(4), 0)
     optimizer.step()
-if dist.get_rank() == 0:  # one of them: two that write to one pipe at a time may mix their lines
+if dist.get_rank() == 0:  # two ranks that print into one pipe may mix their lines
     print(sum(p.numel() * p.element_size() for p in model.parameters()))
 dist.barrier()
 """
@@ -325,7 +325,7 @@ dist.barrier()
 
 @pytest.fixture(scope="module")
 def gloo(tmp_path_factory):
-    """Bytes of the model's gradients, the traces of both ranks."""
+    """Bytes of the model's gradients, and the traces of both ranks."""
     folder = tmp_path_factory.mktemp("gloo")
     script = folder / "ddp.py"
     script.write_text(DDP)
@@ -333,13 +333,13 @@ def gloo(tmp_path_factory):
     result = support.run([*TORCHRUN, "--nproc-per-node", "2", script], folder,
                          WARMUP=1, ACTIVE=3, env=dict(LOOPBACK, OMP_NUM_THREADS="1"))
     assert result.rc == 0 and len(result.traces) == 2, result.err
-    [sent] = [int(line) for line in result.out.splitlines() if line.isdigit()]  # Gloo of torch 2.9 talks there, too
+    [sent] = [int(line) for line in result.out.splitlines() if line.isdigit()]  # Gloo of torch 2.9 prints to stdout, too
     return sent, [support.load(path) for path in result.traces]
 
 
 @needs_torch_2("its torchrun does not work with Python 3.11")
-def test_gloo_sends_the_gradients(gloo):
-    """Two ranks of PyTorch: each step reduces as many bytes as the model's gradients have."""
+def test_gloo_reduces_the_size_of_the_gradients(gloo):
+    """Two ranks of PyTorch: each step reduces exactly the bytes of the model's gradients."""
     gradients, traces = gloo
     for trace in traces:
         rows = [e for e in support.events(trace, ph="X", name="gloo:all_reduce") if e["args"]["In msg nelems"] > 3]
@@ -354,16 +354,16 @@ def test_gloo_sends_the_gradients(gloo):
 
 
 @needs_torch_2("its torchrun does not work with Python 3.11")
-def test_gloo_says_who_takes_part(gloo):
-    """Group, rank in it, peer and number, from the operator that asked for the transfer; a group of one is not the world."""
+def test_gloo_calls_have_group_peer_and_number(gloo):
+    """Group, rank in the group, peer and number come from the operator that asked for the transfer. A group of one rank is not the world."""
     version = torch_version("own")
     if tuple(map(int, version.split(".")[:2])) < (2, 4):
-        pytest.skip(f"the objects of torch {version} around a group are not looked at")
+        pytest.skip(f"cprof does not read the process group objects of torch {version}")
     gradients, traces = gloo
     numbers = []
     for rank, trace in enumerate(traces):
         assert trace["distributedInfo"]["backend"] == "gloo"
-        rows = support.events(trace, ph="X") + support.events(trace, ph="b")  # of send and recv the end is another thread's
+        rows = support.events(trace, ph="X") + support.events(trace, ph="b")  # send and recv end on another thread
         rows = sorted(rows, key=lambda e: float(e["ts"]))
         rows = [e for e in rows if e["name"].startswith("gloo:") and "Group size" in e.get("args", {})]
         names = ("Collective name", "Out msg nelems", "bytes", "Group size", "Rank", "Root rank", "Dst Rank", "Src Rank")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which traces a sub-command reads: files, the folder of a run, the folder of its traces, or the newest run below the current folder."""
+"""Which traces a sub-command reads: files, a run's folder, its traces' folder, or the newest run below the current folder."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import tool
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    """Two runs of one rank each below the current folder, the one of the later name the older one."""
+    """Two runs of one rank each below the current folder. The older run has the later name."""
     for age, name in enumerate(("new", "old")):
         folder = tmp_path / name / "torch_traces"
         folder.mkdir(parents=True)
@@ -28,22 +28,22 @@ def names(result):
 
 
 @pytest.mark.parametrize("given", ["old", "old/torch_traces", "old/torch_traces/rank0.5.pt.trace.json"])
-def test_a_run_its_folder_of_traces_and_a_trace_are_the_same(runs, given):
+def test_reads_a_run_its_folder_or_its_trace(runs, given):
     assert names(tool.cprof("top", "--json", given)) == {"aten::old"}
 
 
-def test_without_a_trace_the_newest_run_is_read_and_named(runs):
+def test_reads_and_names_the_newest_run_by_default(runs):
     result = tool.cprof("top", "--json")
     assert names(result) == {"aten::new"}
     assert result.err == "cprof: new/torch_traces: the newest run below this folder\n"
 
 
-def test_compare_takes_runs(runs):
+def test_compare_accepts_runs(runs):
     result = tool.cprof("compare", "old", "new", "--json")
     assert {(row["name"], row["state"]) for row in json.loads(result.out)["rows"]} == {("aten::old", "gone"), ("aten::new", "new")}, result.err
 
 
-def test_a_command_for_one_trace_names_those_that_are_there(runs):
+def test_events_of_several_traces_lists_them(runs):
     assert "aten::old" in tool.cprof("events", "old", "--name", "aten::*").out
     tool.write(runs / "old/torch_traces/rank1.5.pt.trace.json", [tool.span("aten::old", 0, 10)])
     result = tool.cprof("events", "old")
@@ -56,7 +56,7 @@ def test_check_reads_all_traces_of_a_run(runs):
     assert tool.cprof("check", "old").out.count("nothing wrong") == 2
 
 
-def test_no_run_and_no_trace(tmp_path, monkeypatch):
+def test_reports_a_missing_run_or_trace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = tool.cprof("top")
     assert (result.rc, result.err) == (2, "cprof: no trace was named, and no run is below this folder (NAME/torch_traces/*.json)\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof merge` and `cprof ranks`: what ranks did side by side, on one clock, and who waited for whom."""
+"""`cprof merge` puts the traces of several ranks side by side on one clock; `cprof ranks` shows which rank waited for which."""
 
 import collections
 import gzip
@@ -25,12 +25,12 @@ from torch_runs import LOOPBACK, SCRIPTS, TORCHRUN, needs_torch_2, skip_without_
 
 @pytest.fixture(params=["as cprof writes", "any JSON"])
 def both_forms(request, monkeypatch):
-    """The first is moved as text, the second is read."""
+    """merge copies the first form line by line as text, and parses the second."""
     monkeypatch.setattr(Rank, "as_cprof", request.param == "as cprof writes")
 
 
 def training(rank, slow_ms=0.0, steps=6, first=0, **more):
-    """A rank that computes, meets the others in an all-reduce until 10 ms into the step, and is slow_ms late at it."""
+    """A rank that computes and joins an all-reduce slow_ms late. The all-reduce ends 10 ms into each step."""
     one = Rank(rank, **more)
     for n in range(first, first + steps):
         at = n * 12 * MS
@@ -56,8 +56,8 @@ def of_rank(trace, rank):
     return [e for e in trace["traceEvents"] if e["pid"] // 10_000 == rank + 1]
 
 
-def test_rows_ids_and_times_are_kept_apart(tmp_path, both_forms):
-    """Both ranks have GPU 0, one arrow id and one thread number; one file counts from 30 days earlier."""
+def test_merge_keeps_rows_ids_and_times_apart(tmp_path, both_forms):
+    """Both ranks use GPU 0, the same arrow ids and the same thread numbers. One file's base time is 30 days earlier."""
     ranks = [training(0), training(1, base_ns=BASE_NS - 30 * 86400 * 10**9)]
     trace, said = merged(tmp_path, ranks)
     assert said == []
@@ -82,7 +82,7 @@ def test_rows_ids_and_times_are_kept_apart(tmp_path, both_forms):
 
 
 @perfetto.needed
-def test_perfetto_takes_it(tmp_path):
+def test_perfetto_reads_a_merged_trace(tmp_path):
     merged(tmp_path, [training(0), training(1), training(2)], name="merged.json.gz")
     path = tmp_path / "merged.json.gz"
     assert perfetto.import_errors(path) == []
@@ -94,8 +94,8 @@ def test_perfetto_takes_it(tmp_path):
 
 
 @pytest.mark.parametrize("off_us", [5300.0, -81000.0, 12.0])
-def test_clocks_of_two_hosts_are_brought_in_line(tmp_path, off_us, both_forms):
-    """Host two's clock is off by a known amount; its ranks leave the collectives 4 us after those of host one."""
+def test_merge_aligns_the_clocks_of_two_hosts(tmp_path, off_us, both_forms):
+    """Host two's clock is off by off_us. Its ranks leave each collective 4 us after those of host one."""
     ranks = [training(0), training(1), training(2, host="two", clock_us=off_us), training(3, slow_ms=2, host="two", clock_us=off_us)]
     trace, said = merged(tmp_path, ranks)
     line, = said
@@ -112,15 +112,15 @@ def test_clocks_of_two_hosts_are_brought_in_line(tmp_path, off_us, both_forms):
     assert "rank 2 python on two" in names
 
 
-def test_clocks_that_agree_are_left_alone(tmp_path):
+def test_merge_leaves_agreeing_clocks_alone(tmp_path):
     trace, said = merged(tmp_path, [training(0), training(0, host="two")])
     assert said == ["cprof: several traces of rank 0: they share its rows",
                     "cprof: clock of two: as it is; the ends of 6 collectives agree within 0.0 us (9 of 10)"]
     assert trace["merged"][1]["clock"] == {"offset_ns": 0, "error_ns": 0, "from": "wall clock", "collectives": 6}
 
 
-def test_a_host_named_behind_the_events(tmp_path, both_forms):
-    """As after a tool that moved the keys; its clock is brought in line all the same."""
+def test_merge_reads_a_host_name_after_the_events(tmp_path, both_forms):
+    """Another tool may have moved the key host_name behind the events; its clock is still aligned."""
     paths = [one.write(tmp_path, f"{one.rank}.json") for one in (training(0), training(1, host="two", clock_us=-700))]
     text = paths[1].read_text()
     name = re.search(r'"host_name": "two",\s*', text)[0]
@@ -131,8 +131,8 @@ def test_a_host_named_behind_the_events(tmp_path, both_forms):
     support.loads_plainly(tmp_path / "merged.json")
 
 
-def test_two_names_of_a_host(tmp_path):
-    """One before the events and another behind them: the first is taken, for the clocks, too."""
+def test_merge_takes_the_first_of_two_host_names(tmp_path):
+    """A file has host_name before and after the events. The first one counts, also for the clocks."""
     paths = [one.write(tmp_path, f"{one.rank}.json") for one in (training(0), training(1, host="two", clock_us=-700))]
     paths[1].write_text(paths[1].read_text().rstrip()[:-1] + ', "host_name": "three"}')
     done = cprof("merge", *paths, "-o", tmp_path / "merged.json")
@@ -140,15 +140,15 @@ def test_two_names_of_a_host(tmp_path):
     assert "clock of two: moved by +698.0 us" in done.stderr
 
 
-def test_clocks_of_ranks_that_recorded_other_steps(tmp_path, both_forms):
-    """As many steps on both hosts, from the next one on: the ends of step 3 here are not held against those of step 4 there."""
+def test_merge_aligns_clocks_by_common_steps_only(tmp_path, both_forms):
+    """Host two recorded as many steps, beginning one step later. Step 3 must not be matched with step 4."""
     ranks = [training(0), training(1, first=1, host="two", clock_us=-700)]
     trace, said = merged(tmp_path, ranks)
     assert said == ["cprof: clock of two: moved by +698.0 us; the ends of 5 collectives then agree within 0.0 us (9 of 10)"]
     assert trace["merged"][1]["clock"]["offset_ns"] == 698_000
 
 
-def test_no_collective_says_so(tmp_path):
+def test_merge_reports_hosts_without_collectives(tmp_path):
     one, two = Rank(0), Rank(1, host="two")
     for rank in (one, two):
         rank.span("aten::mm", 0, 5)
@@ -156,22 +156,22 @@ def test_no_collective_says_so(tmp_path):
     assert said == ["cprof: clock of two: as it is; no collective shows how far it is off"]
 
 
-def test_nobody_leaves_a_collective_before_all_have_come():
-    """Ends that lie apart for another reason are overruled by what causality allows."""
+def test_clock_offset_respects_causality():
+    """No rank leaves a collective before all have joined. This bounds the offset when the ends differ for another reason."""
     def rank(host, start, end):
         one = collectives.Times("x")
         one.rank, one.host, one.world = 0, host, 2
         one.collectives = [collectives.Collective(start, end, ("all_reduce", "", 0))]
         return one
-    # Host two leaves 800 ns later than host one, but only 100 ns may be the clock's: it came 100 ns before one left.
+    # Host two leaves 800 ns after host one. It joined 100 ns before host one left, so its clock is at most 100 ns behind.
     clock = collectives.clocks([rank("one", 0, 1000), rank("two", 900, 1800)])["two"]
     assert -800 <= clock.offset_ns <= 100
     moved = collectives.clocks([rank("one", 0, 1000), rank("two", 5000, 5200)])["two"]
     assert 900 - 5200 <= moved.offset_ns <= 1000 - 5000
 
 
-def test_odd_events_survive(tmp_path, both_forms):
-    """Names of pids, ids as text, ranges across threads, emoji, and numbers that are none."""
+def test_merge_keeps_odd_events(tmp_path, both_forms):
+    """Pids and ids that are text, ranges across threads, emoji, and NaN."""
     one, two = Rank(0), Rank(1)
     for rank in (one, two):
         rank.span("aten::mm \U0001f600 \u00e9 \"q\" \\ \x01", 0, 5, loss=float("nan"))
@@ -189,14 +189,14 @@ def test_odd_events_survive(tmp_path, both_forms):
     assert {e["args"]["loss"] for e in trace["traceEvents"] if e["name"].startswith("aten")} == {"nan"}
     ids = collections.Counter(e["id"] for e in trace["traceEvents"] if "id" in e)
     assert len(ids) == 4 and set(ids.values()) == {2} and all(type(i) is str or 0 <= i < 2**63 for i in ids)
-    assert {e["id2"]["local"] for e in trace["traceEvents"] if "id2" in e} == {"0x1"}, "local ones are the process's"
+    assert {e["id2"]["local"] for e in trace["traceEvents"] if "id2" in e} == {"0x1"}, "local ids belong to the process and stay"
     assert all(type(e["pid"]) is int and 0 <= e["pid"] < 2**32 for e in trace["traceEvents"])
     if perfetto._reason is None:
         assert perfetto.import_errors(tmp_path / "merged.json") == []
 
 
-def test_text_and_json_come_to_the_same(tmp_path, monkeypatch):
-    """Real traces: of markers, and of the simulated GPU where it is built; moved as text, and read."""
+def test_merge_as_text_equals_merge_as_json(tmp_path, monkeypatch):
+    """Merges real traces both ways: copied as text, and parsed. They come from markers and, if built, the simulated GPU."""
     result = support.run(support.python("steps(40)"), tmp_path / "cpu", WARMUP=0, ACTIVE=1000)
     paths = [str(path) for path in result.traces]
     if gpu_runs.SIM.is_dir():
@@ -217,23 +217,23 @@ def test_text_and_json_come_to_the_same(tmp_path, monkeypatch):
         assert collections.Counter(map(str, read[0])) == collections.Counter(map(str, read[1]))
         order = [[e["ts"] for e in events if e["ph"] == "X"] for events in read]
         assert order[0] == order[1]
-    # of a block that only names rows nothing may be left: they are named anew
+    # a block that only holds row names may become empty: merge writes these names itself
     read_as_json = [block for block, made in moved if not made and block.count(b'{"ph": "M"') < block.count(b"\n")]
     assert len(moved) > (60 if gpu_runs.SIM.is_dir() else 10) and read_as_json == []
 
 
 @pytest.mark.parametrize("head", [b"", b'{"traceEvents": 1,\n', b'{"a": 1,\n"traceEvents": [\n'], ids=["none", "a line", "whole"])
-def test_one_long_line_is_left_to_json_soon(head):
-    """Most writers break no lines; nothing is kept of such a file until its end."""
+def test_file_without_line_breaks_falls_back_to_json_early(head):
+    """Most writers put everything on one line. The reader must give up early, without buffering the whole file."""
     read = []
     with pytest.raises(lines.NotLines):
         for block in lines.LineTrace(io.BytesIO(head + b'{"ph": "X"}, ' * (5 << 20)), read.append).blocks():
             lines.sound(block)
-    assert sum(read) <= 8 * lines.CHUNK, "of 65"
+    assert sum(read) <= 8 * lines.CHUNK, "of 65 MB"
 
 
-def test_a_long_line_behind_the_events():
-    """Metadata of a program's may be one."""
+def test_reads_a_long_metadata_line_after_the_events():
+    """A program's own metadata may be a long line."""
     events = b'{"ph": "X"},\n{"ph": "X"}'
     text = b'{"a": 1,\n"traceEvents": [\n' + events + b'\n],\n"long": "' + b"x" * (5 << 20) + b'"}\n'
     trace = lines.LineTrace(io.BytesIO(text), lambda _: None)
@@ -242,8 +242,8 @@ def test_a_long_line_behind_the_events():
 
 @pytest.mark.parametrize("behind", [b"\0" * 512, b"\0" * (3 << 20), b"\0" * 5 + gzip.compress(b""), b"\0\1", b"\x1f"],
                          ids=["padded", "padded by megabytes", "a member behind padding", "garbage", "a member cut"])
-def test_what_stands_behind_gzip_data(behind, tmp_path, both_forms):
-    """Files that were copied whole blocks at a time, or whose size came to the disk before what is in them, end with zeros."""
+def test_merge_ignores_bytes_after_gzip_data(behind, tmp_path, both_forms):
+    """Zeros follow the data when a file was copied in whole blocks, or when its size reached the disk before its contents."""
     paths = [tmp_path / f"rank{rank}.json.gz" for rank in (0, 1)]
     for rank, path in enumerate(paths):
         path.write_bytes(gzip.compress(training(rank).write(tmp_path, "plain").read_bytes()) + behind)
@@ -253,8 +253,8 @@ def test_what_stands_behind_gzip_data(behind, tmp_path, both_forms):
     assert len(of_rank(trace, 0)) == len(of_rank(trace, 1)) >= 40
 
 
-def test_what_looks_like_a_process_in_a_name(tmp_path):
-    """Text that holds what is searched for, and a process whose number is another one's new number."""
+def test_merge_leaves_names_and_args_unchanged(tmp_path):
+    """Names and args hold the text that merge replaces. One process has the number that merge gives to another."""
     one = Rank(0)
     one.span(', "pid": 10000, "tid": 5, "ts": 1.000', 0, 5, note='{"ph": "M", "id": 5, "pid": 10000, "tid": ')
     one.span("args", 0, 5, **{"a": 1, "pid": 10000, "tid": 7})
@@ -269,8 +269,8 @@ def test_what_looks_like_a_process_in_a_name(tmp_path):
     assert names[spans["args"]["pid"]] == "rank 0 python" and names[spans["aten::mm"]["pid"]] == "rank 0 second"
 
 
-def test_a_merged_trace_is_known_as_one(tmp_path):
-    """Numbers in args stay those of each rank, here the same ones: what is told by them, and memory, would be another rank's."""
+def test_commands_for_single_ranks_refuse_a_merged_trace(tmp_path):
+    """Merging keeps correlation numbers in args, and both ranks use the same ones. Launches, stacks or memory would be mixed up between ranks."""
     ranks = [training(0), training(1)]
     for early, one in enumerate(ranks):
         for n in range(6):
@@ -283,7 +283,7 @@ def test_a_merged_trace_is_known_as_one(tmp_path):
     assert len(launches) == 12 and len({e["args"]["correlation"] for e in launches}) == 6
     checked = cprof("check", "--json", path)
     assert "before the call" not in checked.stdout and checked.returncode == 0, checked.stdout
-    path.write_text(path.read_text().replace('"merged_ranks": 2,\n', ""))  # as before it had this key
+    path.write_text(path.read_text().replace('"merged_ranks": 2,\n', ""))  # merged by a version that did not write this key
     for _ in range(2):
         for command in (["top"], ["top", "--by", "device"], ["stacks"], ["memory-timeline", "-o", tmp_path / "x.html"], ["ranks"]):
             done = cprof(*command[:1], path, *command[1:])
@@ -297,7 +297,7 @@ CHILD = 12711
 
 
 def window_of(pids, at, tmp_path):
-    """A rank's window in which each of the processes does something."""
+    """A trace of rank 0 with one operator of each process."""
     one = Rank(0)
     one.events.clear()
     for pid in pids:
@@ -306,8 +306,8 @@ def window_of(pids, at, tmp_path):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_processes_of_a_rank_keep_apart(tmp_path, both_forms, jobs):
-    """Two windows that meet them in another order, and a third in which the child is alone: a row for each process."""
+def test_merge_keeps_processes_of_a_rank_apart(tmp_path, both_forms, jobs):
+    """Two windows list parent and child in different order; a third holds the child alone. Each process keeps one row."""
     paths = [window_of(pids, 100 * n, tmp_path) for n, pids in enumerate(((10000, CHILD), (CHILD, 10000), (CHILD,)))]
     done = cprof("merge", *paths, "-j", jobs, "-o", tmp_path / "merged.json")
     assert done.returncode == 0, done.stderr
@@ -320,8 +320,8 @@ def test_processes_of_a_rank_keep_apart(tmp_path, both_forms, jobs):
     assert len([e for e in trace["traceEvents"] if e["ph"] == "X"]) == 5
 
 
-def test_a_traced_child_merged_with_its_parent(tmp_path):
-    """Both have a main thread of their own, and the steps of both are at one time: nothing overlaps in the merged trace."""
+def test_merge_of_parent_and_child_passes_check(tmp_path):
+    """Both have a main thread and steps at the same time; nothing may overlap in the merged trace."""
     paths = []
     for n in range(2):
         one = Rank(0)
@@ -334,8 +334,8 @@ def test_a_traced_child_merged_with_its_parent(tmp_path):
     assert said_by_check(tmp_path / "merged.json") == set()
 
 
-def test_check_of_two_runs_of_a_rank(tmp_path, both_forms):
-    """Numbers begin anew in each run, which is no fault of the merged trace. What one run has wrong is still found."""
+def test_check_of_two_merged_runs_of_a_rank(tmp_path, both_forms):
+    """Correlation numbers repeat between runs; check must not report that. It still finds the faults of each run."""
     for run, (at, wrong) in enumerate(((0, 0), (-5000, 0), (-9000, 40))):
         one = Rank(0)
         one.span("cudaLaunchKernel", at + 50, 5, "cuda_runtime", correlation=30)
@@ -356,12 +356,12 @@ def test_check_of_two_runs_of_a_rank(tmp_path, both_forms):
 
 
 def said_by_check(path):
-    """Levels and rules, but for those of keys that these files lack."""
+    """Levels and rules of the findings, without those about keys that these files lack."""
     done = json.loads(cprof("check", "--json", path).stdout)
     return {(one["level"], one["rule"]) for one in done["findings"] if "missing" not in one["rule"]}
 
 
-def test_files_are_not_replaced_and_bad_ones_are_named(tmp_path):
+def test_merge_replaces_no_file_and_names_bad_inputs(tmp_path):
     path, other = Rank(0).write(tmp_path), Rank(1).write(tmp_path)
     out = tmp_path / "out.json"
     out.write_text("precious")
@@ -378,14 +378,14 @@ def test_files_are_not_replaced_and_bad_ones_are_named(tmp_path):
     cut = tmp_path / "cut.json"
     cut.write_text(training(2).write(tmp_path).read_text()[:-800])
     done = cprof("merge", path, cut, "-o", tmp_path / "cut-merged.json")
-    assert done.returncode == 0 and str(cut) in done.stderr, "what stands before the cut is used"
+    assert done.returncode == 0 and str(cut) in done.stderr, "the events before the cut are used"
     assert support.loads_plainly(tmp_path / "cut-merged.json")["merged"][1]["events"] > 20
     assert {p.name for p in tmp_path.iterdir()} == {"rank0.4.pt.trace.json", "rank1.4.pt.trace.json", "rank2.4.pt.trace.json",
-                                                    "out.json", "text.json", "cut.json", "cut-merged.json"}, "nothing is left"
+                                                    "out.json", "text.json", "cut.json", "cut-merged.json"}, "no temporary file is left"
 
 
-def test_where_a_file_has_one_name_only(tmp_path):
-    """FUSE, SMB and FAT know no hard links: the result appears all the same, and replaces nothing."""
+def test_merge_works_without_hard_links(tmp_path):
+    """FUSE, SMB and FAT have no hard links. merge still writes its result there, and still replaces no file."""
     training(0).write(tmp_path)
     [trace] = tmp_path.iterdir()
     code = ("import errno, os, sys\nfrom cprof.tool import main\n"
@@ -400,8 +400,8 @@ def test_where_a_file_has_one_name_only(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {trace.name, "out.json"}
 
 
-def test_memory_does_not_grow_with_the_files(tmp_path):
-    """2 files of 9 MB, of both forms, one at a time and two at a time: no process takes more than 100 MB."""
+def test_merge_memory_is_bounded(tmp_path):
+    """Merges two gzipped traces, one of each form, with one job and with two: no process takes more than 100 MB."""
     one = training(0, steps=400)
     lines = ",\n".join(json.dumps(e) for e in one.events)
     paths = []
@@ -412,7 +412,7 @@ def test_memory_does_not_grow_with_the_files(tmp_path):
             file.write(",\n".join([lines] * 20) + ("\n]}\n" if rank else "\n],\n\"traceName\": \"\"}\n"))
         paths.append(str(path))
     for jobs in ("1", "2"):
-        # not ru_maxrss of this process: before it was Python it was a copy of the tests
+        # not RUSAGE_SELF: its ru_maxrss includes the forked copy of the test process before exec
         code = ("import re, resource, sys\nfrom cprof.tool import main\ncode = main(sys.argv[1:])\n"
                 "own = int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
                 "print(max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))\nsys.exit(code)")
@@ -421,12 +421,12 @@ def test_memory_does_not_grow_with_the_files(tmp_path):
         assert done.returncode == 0, done.stderr
         assert int(done.stdout.split()[-1]) < 100_000, done.stdout
     one, two = (gzip.open(tmp_path / f"{jobs}.json.gz").read().partition(b'"merged"')[0] for jobs in "12")
-    assert one == two, "jobs change nothing"
+    assert one == two, "--jobs does not change the result"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_merge_leaves_nothing(tmp_path, number):
-    """The whole process group is told, as by a terminal; nobody prints a traceback."""
+def test_interrupted_merge_leaves_no_files(tmp_path, number):
+    """The signal goes to the whole process group, as from a terminal. No process prints a traceback."""
     line = json.dumps(training(0).events[1])
     for rank in range(2):
         (tmp_path / f"rank{rank}.json").write_text('{"traceEvents": [' + ",\n".join([line] * 100_000) + "]}")
@@ -440,7 +440,7 @@ def test_an_interrupted_merge_leaves_nothing(tmp_path, number):
 
 # ---- ranks ----
 
-def test_the_rank_that_the_others_wait_for(tmp_path):
+def test_ranks_finds_the_rank_that_others_wait_for(tmp_path):
     """Rank 2 comes 3 ms late to each all-reduce; all steps take equally long."""
     for rank in range(4):
         training(rank, slow_ms=3 if rank == 2 else 0).write(tmp_path)
@@ -457,12 +457,12 @@ def test_the_rank_that_the_others_wait_for(tmp_path):
 
 
 @pytest.mark.parametrize("late", [0, 1, 2])
-def test_who_waits_for_the_others_of_a_broadcast(tmp_path, late):
-    """Its receivers wait for the root; gloo's root waits for its receivers, but one that has left does not wait for who comes later."""
+def test_broadcast_waits_follow_the_root(tmp_path, late):
+    """Receivers wait for the root, and gloo's root waits for its receivers. A receiver does not wait for another receiver."""
     for rank in range(3):
         one = Rank(rank, world=3)
         came = 20 * MS if rank == late else 2 * MS
-        over = 22 * MS if late in (0, rank) or rank == 0 else 4 * MS  # a receiver needs nobody but the root
+        over = 22 * MS if late in (0, rank) or rank == 0 else 4 * MS  # a receiver needs the root only
         one.step(3, 0, 30 * MS)
         one.span("gloo:broadcast", came, over - came, "user_annotation", **{"Collective name": "broadcast", "Group size": 3})
         one.write(tmp_path)
@@ -470,14 +470,14 @@ def test_who_waits_for_the_others_of_a_broadcast(tmp_path, late):
     assert waited == {rank: 0 if rank == late or (late and rank) else 18 for rank in range(3)}
 
 
-def test_of_two_ranks_the_whole_gap_is_told(tmp_path):
+def test_cost_between_two_ranks_is_the_whole_gap(tmp_path):
     for rank in range(2):
         training(rank, slow_ms=3 * rank).write(tmp_path)
     assert cprof("ranks", tmp_path).stdout.startswith("rank 1 cost the others 18 ms of 72 ms (25 %), in all 6 steps\n")
 
 
-def test_ranks_that_recorded_other_steps(tmp_path):
-    """Each was asked by itself: as many steps, one later. Nobody is held against a step that is not his."""
+def test_ranks_compares_common_steps_only(tmp_path):
+    """Rank 1 recorded as many steps, beginning one step later. Only steps that both recorded are compared."""
     for rank in range(2):
         training(rank, slow_ms=3 * rank, first=rank).write(tmp_path)
     cells = json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]
@@ -486,8 +486,8 @@ def test_ranks_that_recorded_other_steps(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["torch.profiler step ", "ProfilerStep#"])
-def test_steps_are_cprofs_where_torchs_ranges_are_there_too(name, tmp_path):
-    """A program that calls prof.step() as well."""
+def test_ranks_prefers_cprofs_steps_to_torchs(name, tmp_path):
+    """The program also calls torch.profiler's prof.step(), whose ranges look like steps."""
     for rank in range(2):
         one = training(rank, slow_ms=3 * rank)
         for n in range(6):
@@ -497,16 +497,16 @@ def test_steps_are_cprofs_where_torchs_ranges_are_there_too(name, tmp_path):
     assert [(cells[n]["0"]["time_ns"], cells[n]["0"]["waited_ns"]) for n in "012345"] == [(12_000_000, 3_000_000)] * 6
 
 
-def test_events_of_a_step_are_of_one_rank(tmp_path):
-    """Numbers of steps and of launches are those of each rank. What does not go by them is answered."""
+def test_events_by_step_refuses_a_merged_trace(tmp_path):
+    """Step numbers of a merged trace are ambiguous between ranks. A query by name still works."""
     merged(tmp_path, [training(0), training(1, first=3)])
     refused(cprof("events", "--step", 4, tmp_path / "merged.json"), "merged.json: is merged of several ranks")
     done = cprof("events", "--name", "gemm", tmp_path / "merged.json")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 12
 
 
-def test_a_rank_that_lacks_a_step(tmp_path):
-    """The others met all the same."""
+def test_ranks_with_a_step_missing_on_one_rank(tmp_path):
+    """The other ranks are still compared in that step."""
     for rank in range(3):
         training(rank, slow_ms=3 * rank, steps=6 - (rank == 2), world=3).write(tmp_path)
     cells = json.loads(cprof("ranks", "--json", tmp_path).stdout)["steps"]
@@ -514,8 +514,8 @@ def test_a_rank_that_lacks_a_step(tmp_path):
     assert list(cells["5"]) == ["0", "1"] and cells["5"]["1"]["waited_ns"] == 0
 
 
-def test_a_rank_that_was_elsewhere_in_a_step(tmp_path):
-    """It is in the step, but its collective is not in the trace: the others may have waited for it, and for how long is not known."""
+def test_no_wait_is_counted_for_a_missing_collective(tmp_path):
+    """Rank 2 recorded the last step without its collective. How long the others waited for it is unknown, so no wait is counted."""
     for rank in range(3):
         one = training(rank, slow_ms=rank, world=3)
         one.events = [e for e in one.events if not (rank == 2 and e["name"] == ALLREDUCE and e["ts"] > FIRST_US + 60 * MS)]
@@ -524,7 +524,7 @@ def test_a_rank_that_was_elsewhere_in_a_step(tmp_path):
     assert [cells[n]["0"]["waited_ns"] for n in "012345"] == [2_000_000] * 5 + [0]
 
 
-def test_nobody_is_the_slowest_of_those_who_took_as_long(tmp_path):
+def test_equal_ranks_have_no_slowest(tmp_path):
     for rank in range(2):
         training(rank).write(tmp_path)
     verdict, ranks, steps = cprof("ranks", tmp_path).stdout.rstrip("\n").split("\n\n")
@@ -533,8 +533,8 @@ def test_nobody_is_the_slowest_of_those_who_took_as_long(tmp_path):
     refused(cprof("ranks", "--steps", -3, tmp_path), "--steps: must be 0 or more")
 
 
-def test_collectives_without_number(tmp_path):
-    """Beyond any count rank 1 is late: those of the last step are held against each other, too."""
+def test_ranks_matches_tens_of_thousands_of_collectives(tmp_path):
+    """70,000 collectives a step. Rank 1 is late in the second step only, so the last collectives must be matched, too."""
     n, step_us = 70_000, 700_000
     for rank in range(2):
         one = Rank(rank)
@@ -552,7 +552,7 @@ def test_collectives_without_number(tmp_path):
     assert [(row["rank"], row["slowest_in"]) for row in found["ranks"]] == [(1, 1), (0, 0)]
 
 
-def test_other_json_in_the_folder(tmp_path):
+def test_ranks_skips_other_json_in_the_folder(tmp_path):
     for rank in range(2):
         training(rank, slow_ms=rank).write(tmp_path)
     before = cprof("ranks", "--json", tmp_path)
@@ -565,8 +565,8 @@ def test_other_json_in_the_folder(tmp_path):
     refused(cprof("ranks", tmp_path / "config.json"), "no traceEvents")
 
 
-def test_several_windows_of_a_rank(tmp_path):
-    """The second window of one rank does not meet the first one of another."""
+def test_ranks_matches_windows_by_step(tmp_path):
+    """The second window of a rank is not matched with the first window of another."""
     for rank in range(2):
         for window in range(2):
             one = Rank(rank)
@@ -580,8 +580,8 @@ def test_several_windows_of_a_rank(tmp_path):
     assert all(cells["0"]["waited_ns"] == 2_000_000 and cells["1"]["waited_ns"] == 0 for cells in found["steps"].values())
 
 
-def test_a_merged_trace_beside_its_ranks(tmp_path):
-    """It is where people put it. One that is named is still refused."""
+def test_ranks_skips_a_merged_trace_in_the_folder(tmp_path):
+    """Users put the merged trace beside its inputs. ranks skips it in a folder, and refuses it when named."""
     paths = [training(rank, slow_ms=2 * rank).write(tmp_path) for rank in range(2)]
     before = cprof("ranks", "--json", tmp_path)
     for name in ("merged.json", "merged.json.gz"):
@@ -598,9 +598,9 @@ def test_a_merged_trace_beside_its_ranks(tmp_path):
     assert done.returncode == 2 and done.stderr.startswith(f"cprof: {tmp_path}: holds no trace of a single rank ({tmp_path}/merged.json: is merged of several ranks")
 
 
-def test_steps_that_were_made_again(tmp_path):
-    """Two attempts of a run that share a folder: what is compared is said, and does not depend on the order of the files. A trace that is
-    there twice is one."""
+def test_ranks_uses_the_last_time_of_a_repeated_step(tmp_path):
+    """Two attempts at a run share a folder. ranks reports which one it uses, whatever the order of the files. A duplicate trace counts
+    once."""
     for n, name in (1, "a"), (0, "b"), (0, "c"):
         for rank in range(2):
             training(rank, slow_ms=3 * rank if n else 0, clock_us=n * 10**6).write(tmp_path, f"rank{rank}-{name}.json")
@@ -611,8 +611,8 @@ def test_steps_that_were_made_again(tmp_path):
     assert [cells[str(n)]["0"]["waited_ns"] for n in range(6)] == [3_000_000] * 6
 
 
-def test_ranks_of_several_attempts(tmp_path):
-    """A job that was started again, of which one rank recorded the first attempt and one the second: what is compared is no run."""
+def test_ranks_warns_about_traces_of_different_attempts(tmp_path):
+    """After a restart, rank 0's trace is of the first attempt and rank 1's of the second. A comparison would mean nothing."""
     for rank in range(2):
         training(rank, clock_us=rank * 10**7).write(tmp_path)
     done = cprof("ranks", tmp_path)
@@ -620,7 +620,7 @@ def test_ranks_of_several_attempts(tmp_path):
                                                  r"or of attempts at one\? Then the comparison means nothing\n", done.stderr)
 
 
-def test_ranks_that_have_no_step_in_common(tmp_path):
+def test_ranks_without_common_steps_compares_nothing(tmp_path):
     for rank in range(2):
         one = Rank(rank)
         one.step(rank + 1, 0, 10)
@@ -628,7 +628,7 @@ def test_ranks_that_have_no_step_in_common(tmp_path):
     assert cprof("ranks", tmp_path).stdout.startswith("no step is in the traces of two ranks: nothing to compare\n")
 
 
-def test_without_steps_or_traces(tmp_path):
+def test_ranks_without_steps_or_traces(tmp_path):
     refused(cprof("ranks", tmp_path), "holds no traces")
     one = Rank(0)
     one.span("aten::mm", 0, 5)
@@ -640,7 +640,7 @@ def test_without_steps_or_traces(tmp_path):
     assert done.returncode == 0 and "no collectives" in done.stderr and "nothing to compare" in done.stdout
 
 
-# ---- fields of any kind ----
+# ---- odd values in any field ----
 
 ODD = [None, True, 0, -1, 1, 2**31, 2**63, -(2**70), 1e-9, 1.5, 1e18, 1e300, float("nan"), float("inf"), "", "x", "7", "\u00e9\u0000\ud800", "0xff",
        [], [1], {}, {"a": 1}, {"local": []}, {"global": "5"}, "9" * 40, "ProfilerStep#", "ProfilerStep#" + "9" * 30, ALLREDUCE, "kernel", "M"]
@@ -649,9 +649,9 @@ TOP = ["distributedInfo", "baseTimeNanoseconds", "host_name", "cprof", "devicePr
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_field_makes_it_go_wrong(seed, monkeypatch, capsys):
-    """What is merged is JSON with numbers that Perfetto takes, or the trace is refused."""
-    monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
+def test_merge_and_ranks_survive_odd_field_values(seed, monkeypatch, capsys):
+    """Either the result is JSON with numbers that Perfetto accepts, or the command refuses the trace."""
+    monkeypatch.setenv("CPROF_LOG", "debug")  # with debug, internal errors are raised
     choose = random.Random(seed)
     for _ in range(6):
         paths = []
@@ -677,8 +677,8 @@ def test_no_field_makes_it_go_wrong(seed, monkeypatch, capsys):
 
 @pytest.mark.parametrize("number", [10**56, -10**56, 10**500, 1 << 63], ids=["large", "less", "no float", "63 bits"])
 @pytest.mark.parametrize("place", ["ts", "dur", "baseTimeNanoseconds"])
-def test_times_that_are_none(tmp_path, place, number, both_forms):
-    """More digits than a time has, or a float: of a damaged file. They count as 0, and the rest is merged."""
+def test_merge_takes_impossible_times_as_zero(tmp_path, place, number, both_forms):
+    """A damaged file has times with too many digits. They count as 0, and the rest is merged."""
     paths = [one.write(tmp_path, f"{one.rank}.json") for one in (training(0), training(1, base_ns=BASE_NS - 10**9))]
     text = paths[1].read_text()
     for time in reversed(list(re.finditer(rf'"{place}": ([1-9][\d.]+)', text))):
@@ -693,8 +693,8 @@ def test_times_that_are_none(tmp_path, place, number, both_forms):
 # ---- real ranks ----
 
 @needs_torch_2("its torchrun does not work with Python 3.11")
-def test_ranks_of_torchrun(tmp_path):
-    """`cprof run` around torchrun; its two traces merged, in Perfetto, and compared."""
+def test_run_merge_and_ranks_with_torchrun(tmp_path):
+    """Runs torchrun under `cprof run`, merges the two traces, opens the result in Perfetto and compares the ranks."""
     skip_without_torchrun()
     done = cprof("run", "--active", 5, "--folder", tmp_path / "out", "--", *TORCHRUN, "--nproc_per_node=2",
                  "--standalone", SCRIPTS / "ranks.py", env=dict(LOOPBACK, OMP_NUM_THREADS=1))
@@ -708,7 +708,7 @@ def test_ranks_of_torchrun(tmp_path):
         count = collections.Counter((e["ph"], e["name"]) for e in mine["traceEvents"] if e["ph"] != "M")
         assert collections.Counter((e["ph"], e["name"]) for e in of_rank(trace, rank) if e["ph"] != "M") == count
         old = sorted(float(e["ts"]) for e in support.events(mine, ph="X"))
-        assert sorted(e["ts"] for e in of_rank(trace, rank) if e["ph"] == "X") == old, "one host, one base: no time moves"
+        assert sorted(e["ts"] for e in of_rank(trace, rank) if e["ph"] == "X") == old, "on one host, times stay the same"
     checked = cprof("check", tmp_path / "merged.json.gz")
     assert checked.returncode == 0, checked.stdout
     if perfetto._reason is None:
@@ -728,7 +728,7 @@ def unpacked(path):
         assert all(member.isreg() and not member.pax_headers for member in members)
         texts = {member.name: tar.extractfile(member).read() for member in members}
     assert members[0].name == "perfetto_manifest.json" and len(texts) == len(members)
-    assert re.match(rb'\s*\{\s*"perfetto_manifest"', texts[members[0].name]), "Perfetto knows it by this"
+    assert re.match(rb'\s*\{\s*"perfetto_manifest"', texts[members[0].name]), "Perfetto recognises the manifest by its first key"
     return json.loads(texts.pop(members[0].name)), [member.name for member in members[1:]], texts
 
 
@@ -740,7 +740,7 @@ def check_manifest(manifest, names):
     assert [file["path"] for file in body["files"]] == names
     for file in body["files"]:
         assert file.keys() <= {"path", "machine", "clocks"} and file["machine"].keys() == {"name"} and file["machine"]["name"]
-        if "clocks" in file:  # no "clock": a file without a clock of its own is pinned
+        if "clocks" in file:  # without "clock", Perfetto moves the whole file
             assert file["clocks"].keys() == {"sync_to", "offset_ns"} and type(file["clocks"]["offset_ns"]) is int
             assert file["clocks"]["sync_to"].keys() == {"file"} and file["clocks"]["sync_to"]["file"] in names
             assert file["clocks"]["offset_ns"] >= 0 and file["clocks"]["sync_to"]["file"] != file["path"]
@@ -748,7 +748,7 @@ def check_manifest(manifest, names):
     return body["files"]
 
 
-def test_an_archive_holds_the_traces_as_they_are(tmp_path):
+def test_archive_holds_the_unchanged_traces(tmp_path):
     first, second = training(0), training(1, base_ns=BASE_NS + 5 * MS * MS)
     paths = [first.write(tmp_path, "a.json"), second.write(tmp_path, "b.json")]
     text = paths[1].read_bytes()
@@ -764,7 +764,7 @@ def test_an_archive_holds_the_traces_as_they_are(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_an_archive_brings_the_clocks_of_hosts_in_line(tmp_path):
+def test_archive_aligns_the_clocks_of_hosts(tmp_path):
     ranks = [training(0, host="one"), training(1, host="two", clock_us=700.0)]  # two's clock is 0.7 ms ahead
     paths = [one.write(tmp_path, f"{one.rank}.json") for one in ranks]
     done = cprof("merge", *paths, "--manifest", "-o", tmp_path / "all.tar")
@@ -775,7 +775,7 @@ def test_an_archive_brings_the_clocks_of_hosts_in_line(tmp_path):
     assert files[0]["clocks"] == {"sync_to": {"file": names[1]}, "offset_ns": 702_000} and "clocks" not in files[1]
 
 
-def test_what_an_archive_refuses(tmp_path):
+def test_archive_refuses_bad_names_and_damaged_traces(tmp_path):
     path, = [training(0).write(tmp_path, "a.json")]
     refused(cprof("merge", path, "--manifest", "-o", tmp_path / "all.json"), ".tar")
     assert cprof("merge", path, path, "--manifest", "-o", tmp_path / "all.tar").returncode == 0

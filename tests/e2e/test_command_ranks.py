@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof ranks`: what a rank cost the others and what it did meanwhile; transfers of a part of the ranks; a rank that was on several
-hosts. The rest of it is in test_command_merge.py."""
+"""`cprof ranks`: how much time a late rank cost the others and what it did meanwhile; collectives of subgroups; a rank that moved to
+another host. More tests of `cprof ranks` are in test_command_merge.py."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from test_command_merge import training
 
 @pytest.mark.parametrize("more, waited", [({"Group size": 4}, 3_000_000), ({"Group size": 2}, 0),
                                           ({"Group size": 2, "Process Group Ranks": "mine"}, 3_000_000)])
-def test_groups_of_a_part_of_the_ranks(tmp_path, more, waited):
-    """Rank 1 is late for rank 0, rank 3 for rank 2. Where the traces do not say who is in a group nothing is made up."""
+def test_waits_within_subgroups_of_ranks(tmp_path, more, waited):
+    """Rank 1 is late for rank 0, and rank 3 for rank 2. Without the members of a group, cprof counts no waiting."""
     for rank in range(4):
         one, late = Rank(rank, world=4), 3000 * (rank % 2)
         args = dict({"Collective name": "allreduce"}, **more)
@@ -34,8 +34,8 @@ def test_groups_of_a_part_of_the_ranks(tmp_path, more, waited):
     assert ("4 collectives are of a part of the ranks" in said) == (waited == 0)
 
 
-def test_groups_of_which_nothing_is_told(tmp_path):
-    """Where others are of a part of the ranks, so may be those without a size: neither waiting nor clocks are made of them."""
+def test_no_waits_for_groups_of_unknown_size(tmp_path):
+    """Some collectives here are of subgroups, so a collective without a size may be, too. cprof uses it for neither waits nor clocks."""
     for rank in range(4):
         one, late = Rank(rank, world=4), 3000 * (rank % 2)
         one.step(1, 0, 12 * MS)
@@ -49,9 +49,9 @@ def test_groups_of_which_nothing_is_told(tmp_path):
 
 @pytest.mark.parametrize("first", [0, 4], ids=["from the beginning", "from a checkpoint"])
 @pytest.mark.parametrize("names", ["ab", "ba"])
-def test_a_rank_that_was_started_again_on_another_host(tmp_path, first, names):
-    """Of its steps, too, the last time counts, whatever the files are called; the clock of either host is brought in line with what was
-    recorded at its time."""
+def test_restart_on_another_host_counts_the_last_attempt(tmp_path, first, names):
+    """The last attempt at each step counts, whatever the order of the file names. The clock of each host is aligned with the collectives
+    recorded on it."""
     for attempt, name in enumerate(names):
         for rank, host in enumerate(["three" if attempt else "one", "two"]):
             clock_us = attempt * 10**7 + 50_000 * (host == "three")
@@ -70,7 +70,7 @@ def test_a_rank_that_was_started_again_on_another_host(tmp_path, first, names):
 
 
 def late(folder, steps, fill, ranks=2, ms=10, hosts=("one", "one")):
-    """Rank 1 comes `ms` late to the all-reduce of some of six steps; fill(rank 1, when it begins) is what it does meanwhile."""
+    """Rank 1 joins the all-reduce of these steps, of six, `ms` late. fill(rank, start, wait) adds what it does meanwhile."""
     for rank in range(ranks):
         one = Rank(rank, world=ranks, host=hosts[rank % 2], clock_us=30 * MS * hosts.index(hosts[rank % 2]))
         for n in range(6):
@@ -106,7 +106,7 @@ def kernel(one, start, wait):
                                        (data, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ 20 ms (100 %)"),
                                        (kernel, "outside operators 20 ms (100 %), its GPU: slow_gemm 20 ms (100 %)")],
                          ids=["a gap outside operators", "an operator", "data", "a slow kernel"])
-def test_what_a_rank_cost_the_others_and_what_it_did_meanwhile(fill, did, tmp_path):
+def test_verdict_names_cost_and_cause(fill, did, tmp_path):
     lines = late(tmp_path, (1, 4), fill).stdout.splitlines()
     assert lines[0] == "rank 1 cost the others 20 ms of 240 ms (8 %), in steps 1, 4"
     gpu = "" if "its GPU" in did else ", its GPU: idle 20 ms (100 %)"
@@ -121,12 +121,12 @@ def test_the_cost_is_the_mean_of_the_others(tmp_path):
     assert late(tmp_path, (2,), pause, ranks=4).stdout.startswith("rank 1 cost the others 10 ms of 240 ms (4 %), in step 2\n")
 
 
-def test_what_a_rank_did_is_told_by_its_own_clock(tmp_path):
+def test_cause_is_found_on_the_late_ranks_clock(tmp_path):
     lines = late(tmp_path, (1, 4), operator, hosts=("one", "two")).stdout.splitlines()
     assert lines[0].startswith("rank 1 cost the others 20 ms") and "aten::addmm 18 ms (90 %)" in lines[1]
 
 
-def test_the_columns_say_what_they_are(tmp_path):
+def test_table_headers_name_unit_and_statistic(tmp_path):
     _, ranks, steps = late(tmp_path, (1,), pause).stdout.split("\n\n")
     assert re.split("  +", ranks.splitlines()[0].strip()) == ["rank", "steps", "cost sum ms", "waited sum ms", "own median ms", "collectives median ms",
                                                               "slowest in", "host"]
@@ -134,14 +134,14 @@ def test_the_columns_say_what_they_are(tmp_path):
                                                               "longest, rank"]
 
 
-def test_names_do_nothing_to_the_terminal(tmp_path):
+def test_control_characters_do_not_reach_the_terminal(tmp_path):
     def evil(one, start, wait):
         one.span("\x1b]0;title\x07\nover", start, wait)
     out = late(tmp_path, (1,), evil).stdout
     assert all(c.isprintable() or c == "\n" for c in out) and not re.search("^ *over", out, re.M)
 
 
-def test_without_collectives_the_slowest_is_told(tmp_path):
+def test_without_collectives_names_the_slowest_rank(tmp_path):
     for rank in range(2):
         one = Rank(rank)
         for n in range(3):
@@ -167,7 +167,7 @@ dist.destroy_process_group()
 """
 
 
-def test_a_run_of_several_ranks_ends_with_the_answer(tmp_path):
+def test_run_of_several_ranks_ends_with_the_verdict(tmp_path):
     (tmp_path / "train.py").write_text(STRAGGLER)
     done = cprof("run", "--run-name", "r", "--active", 7, "--", sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "train.py",
                  cwd=tmp_path, env=dict(os.environ, **LOOPBACK))

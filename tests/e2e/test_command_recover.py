@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof recover`: whatever a kill or a power cut left of an open file, each whole event of it comes out in a valid trace."""
+"""`cprof recover` writes each whole event of an open file that a kill or a power cut left into a valid trace."""
 
 import collections
 import contextlib
@@ -31,7 +31,7 @@ PROGRAM = ("push(b'before'); pop(); step()\n"
 
 
 class Left:
-    """An open file at two moments: what it was called, and its bytes after one flush and after a later one."""
+    """An open file: its name, and its bytes after one flush and after a later one."""
 
     def __init__(self, name, old, new):
         self.name, self.old, self.new = name, old, new
@@ -66,7 +66,7 @@ def key(event):
 
 
 def events_of(data):
-    """Events in the order of the file, as text: those that had ended, names, and those that were open."""
+    """Three lists of events as text, in file order: ended ones, metadata, and open ones."""
     whole = support.loads_plainly(data) if not isinstance(data, bytes) else json.loads(text_of(data))
     done, names, pending = [], [], []
     for event in whole["traceEvents"]:
@@ -76,7 +76,7 @@ def events_of(data):
 
 
 def saved(folder, left, data, check=True):
-    """Recovers these bytes; the trace, None when nothing could be."""
+    """Recovers a trace from these bytes. Returns None if that fails."""
     part = folder / left.name
     part.write_bytes(data)
     out = folder / ("out.json.gz" if left.name.count(".gz.") else "out.json")
@@ -93,8 +93,8 @@ def saved(folder, left, data, check=True):
     return support.load(out) if check else support.loads_plainly(out)
 
 
-def test_a_killed_program(tmp_path, left):
-    """What kill -9 leaves is whole: it gets its name, and nothing changes but the account and the name in it."""
+def test_recovers_all_events_of_a_killed_program(tmp_path, left):
+    """kill -9 leaves a whole file. recover gives it its final name and changes only the account and the name inside."""
     (tmp_path / left.name).write_bytes(left.new)
     done = cprof("recover", left.name)
     name = left.name.split(".part")[0].rsplit(".", 2)[0]
@@ -110,8 +110,8 @@ def test_a_killed_program(tmp_path, left):
     assert (tmp_path / left.name).read_bytes() == left.new, "the open file stays"
 
 
-def test_every_truncation(tmp_path, left):
-    """Cut at any byte: the events before the cut, in a valid trace; nothing before the events begin."""
+def test_recovers_all_events_before_a_cut(tmp_path, left):
+    """The file is cut at many places. The events before the cut are recovered; before the first event, nothing is."""
     data, last = left.new, -1
     done, names, pending = events_of(data)
     whole = set(done) | set(names) | set(pending)
@@ -136,12 +136,12 @@ def test_every_truncation(tmp_path, left):
     assert last == len(done) and set(found) == whole
 
 
-PAGE = 64  # bytes that the kernel copies at a time; 4096, but then there would be nothing to see in a file of this size
+PAGE = 64  # stands for the kernel's page of 4096 bytes: this file is too small for tears at that size
 
 
 def torn(left):
-    """The file at each moment of the flush from old to new (writer/file/sink_file.c): behind the old end, then over the old
-    trailer."""
+    """The file at each moment of the flush from old to new (writer/file/sink_file.c). The flush writes behind the old end first,
+    then over the old trailer."""
     old, new = left.old, left.new
     same = next(n for n in range(16384, len(old)) if old[n] != new[n])
     for n in range(len(old) + 1, len(new), 37):
@@ -150,9 +150,9 @@ def torn(left):
         yield "over", new[:n] + old[n:] + new[len(old):]
 
 
-def test_every_torn_flush(tmp_path, left, monkeypatch):
-    """All that the old flush held comes out, but for the one event before a place that may be torn; each event once, and
-    nothing that neither of the two flushes held."""
+def test_recovers_the_previous_flush_from_a_torn_one(tmp_path, left, monkeypatch):
+    """All events of the old flush are recovered, except at most one beside the tear. Each event comes once, and only from one of
+    the two flushes."""
     monkeypatch.setattr(recover, "PAGE", PAGE)
     old, new = events_of(left.old), events_of(left.new)
     whole = set(sum(old, []) + sum(new, []))
@@ -165,14 +165,14 @@ def test_every_torn_flush(tmp_path, left, monkeypatch):
         assert len(set(old[0]) - set(found)) <= 1, f"{where} {n}"
         open_ones = {(e["name"], e["ts"]) for e in trace["traceEvents"] if e["args"].get("finished") == "false"}
         ended = {(e["name"], e["ts"]) for e in trace["traceEvents"] if e["ph"] == "X" and "finished" not in e["args"]}
-        assert not open_ones & ended, "a range stands there as open and as ended"
+        assert not open_ones & ended, "a range is both open and ended"
         seen[where, len(set(found) - set(old[0])) > len(old[1]) + 1] += 1
         account = trace["cprof"]["recovered"]
         assert account["account"] in ("as of the last flush", "missing", "whole"), account
-    assert seen["behind", False] and seen["over", True], f"both kinds were tried: {seen}"
+    assert seen["behind", False] and seen["over", True], f"both kinds of tear must occur: {seen}"
 
 
-def test_holes_of_a_power_cut(tmp_path, left):
+def test_recovers_around_zeroed_pages(tmp_path, left):
     """Pages that never reached the disk are zeros."""
     done = set(sum(events_of(left.new), []))
     for start in range(16384, len(left.new), 1024):
@@ -185,8 +185,8 @@ def test_holes_of_a_power_cut(tmp_path, left):
         assert trace["cprof"]["recovered"]["bytes_lost"] or found == done
 
 
-def test_a_head_that_was_torn(tmp_path):
-    """The rank and the base of times are saved from it; without a base there is no trace."""
+def test_recovers_rank_and_base_time_from_a_torn_head(tmp_path):
+    """recover finds the rank and the base time in the torn head. Without a base time there is no trace."""
     left = record(tmp_path / "left", 0)
     at = left.new.index(b'"displayTimeUnit"')
     trace = saved(tmp_path / "left", left, left.new[:at] + b"\0" * 6 + left.new[at + 6:])
@@ -196,11 +196,11 @@ def test_a_head_that_was_torn(tmp_path):
     assert saved(tmp_path / "left", left, left.new[:at] + b"\0" * 40 + left.new[at + 40:]) is None
 
 
-def test_a_long_line(tmp_path, left, monkeypatch):
-    """Garbage without line breaks takes time in proportion to its size; what is longer than any line of cprof's takes no memory, and is lost. Events
-    on both sides stay."""
+def test_skips_a_long_garbage_line(tmp_path, left, monkeypatch):
+    """Reading garbage without line breaks takes linear time. A line longer than LINE_MOST is skipped without being buffered. Events on both
+    sides are recovered."""
     if left.name.count(".gz."):
-        pytest.skip("a gap in gzip shows by itself")
+        pytest.skip("gzip detects a gap by itself")
     cut = left.new.index(b"\n", left.new.index(b'"work 1"')) + 1
     whole = recovered(tmp_path, left, left.new)
     monkeypatch.setattr(recover, "CHUNK", 512)
@@ -228,8 +228,8 @@ def recovered(folder, left, data):
     return json.loads(text_of(next(folder.glob("out.json*")).read_bytes()))
 
 
-def test_names(tmp_path, left):
-    """Nothing is replaced; a folder means all that is open in it; --delete removes what was recovered."""
+def test_recover_replaces_no_file_and_deletes_only_recovered(tmp_path, left):
+    """recover replaces no file. A folder stands for all its open files. --delete removes only files that were recovered."""
     other = left.name.replace("rank0", "rank1")
     for name in (left.name, other):
         (tmp_path / name).write_bytes(left.new)
@@ -244,21 +244,21 @@ def test_names(tmp_path, left):
     refused(cprof("recover", left.name, "-o", f"rank1.0{ending}"), "is there already")
 
 
-def test_what_a_kill_in_the_middle_of_a_drop_left(tmp_path, left):
-    """The copy that was to take the file's place goes; what is no such copy stays."""
+def test_removes_a_leftover_copy_of_a_killed_drop(tmp_path, left):
+    """cprof was killed while it copied the file to drop old events. recover removes the unfinished copy, but no link of that name."""
     part = tmp_path / "prestep.999999999.part"
     part.write_bytes(left.new)
     copy = tmp_path / "prestep.999999999.part.new"
     copy.write_bytes(left.new[:1000])
-    assert cprof("recover", "--force", tmp_path).returncode == 0 and copy.exists(), "its writer may live"
+    assert cprof("recover", "--force", tmp_path).returncode == 0 and copy.exists(), "with --force its writer may be alive"
     assert cprof("recover", tmp_path).returncode == 0 and part.exists() and not copy.exists()
     (tmp_path / "target").write_text("")
     copy.symlink_to("target")
     assert cprof("recover", tmp_path).returncode == 0 and copy.is_symlink() and (tmp_path / "target").exists()
 
 
-def test_one_that_fails_keeps_none_of_the_others(tmp_path, left):
-    """Not one that is not there, nor one that cannot be read, nor one whose trace cannot be written, nor a folder without any."""
+def test_one_bad_file_does_not_stop_the_others(tmp_path, left):
+    """The bad ones: a missing file, a folder without open files, and a folder named like an open file."""
     other, third = (left.name.replace("rank0", name) for name in ("rank1", "sub/rank2"))
     (tmp_path / "sub").mkdir()
     (tmp_path / "empty").mkdir()
@@ -274,7 +274,7 @@ def test_one_that_fails_keeps_none_of_the_others(tmp_path, left):
     assert len(done.stdout.splitlines()) == 3 and not list(tmp_path.rglob("rank*.part"))
 
 
-def test_files_that_are_refused(tmp_path):
+def test_refuses_files_that_are_no_open_traces(tmp_path):
     refused(cprof("recover", tmp_path), "holds no open file")
     refused(cprof("recover", "gone.json.1.1.part"), "gone.json.1.1.part")
     (tmp_path / "x.json").write_text("{}")
@@ -285,7 +285,7 @@ def test_files_that_are_refused(tmp_path):
     refused(cprof("recover", tmp_path / "z.json.999999999.1.part"), "is empty: the program was killed before the first write")
 
 
-def test_a_file_that_is_still_written(tmp_path):
+def test_refuses_a_file_still_being_written(tmp_path):
     with support.Running(support.python(PROGRAM), tmp_path, WARMUP=0, ACTIVE=100) as running:
         running.wait_for("one")
         path = running.wait_flushed("work 1")
@@ -296,8 +296,8 @@ def test_a_file_that_is_still_written(tmp_path):
         running.end(signal.SIGKILL)
 
 
-def test_a_pid_that_is_used_again(tmp_path, left):
-    """In containers soon: a process that began after the file was written last is not its writer."""
+def test_recovers_after_the_pid_was_reused(tmp_path, left):
+    """Containers reuse pids quickly. A process that began after the last write to the file is not its writer."""
     with support.Running(support.python("step(); print('on', flush=True)\ntime.sleep(100)"), tmp_path / "other", WARMUP=0, ACTIVE=100) as running:
         running.wait_for("on")
         path = tmp_path / re.sub(r"\.\d+\.0\.part$", f".{running.process.pid}.0.part", left.name)
@@ -308,8 +308,8 @@ def test_a_pid_that_is_used_again(tmp_path, left):
         running.end(signal.SIGKILL)
 
 
-def test_a_program_that_is_only_called_cprof(tmp_path, left):
-    """No writer of cprof's has its pid, though its threads have the name."""
+def test_program_named_cprof_is_not_the_writer(tmp_path, left):
+    """The process has the pid in the file's name, and its thread is called cprof, but it is /bin/sleep."""
     shutil.copy(shutil.which("sleep"), tmp_path / "cprof")
     with subprocess.Popen([tmp_path / "cprof", "100"]) as process:
         path = tmp_path / re.sub(r"\.\d+\.0\.part$", f".{process.pid}.0.part", left.name)
@@ -319,16 +319,16 @@ def test_a_program_that_is_only_called_cprof(tmp_path, left):
     assert done.returncode == 0, done.stderr
 
 
-APART = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]  # as in a container: processes there have numbers of their own
+APART = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]  # a pid namespace, as in a container
 needs_unshare = pytest.mark.skipif(not shutil.which("unshare") or subprocess.run([*APART, "true"], capture_output=True, check=False).returncode != 0,
                                    reason="no other pid namespace can be made here")
 
 
 @needs_unshare
 @pytest.mark.parametrize("zipped", [0, 1], ids=["plain", "gzip"])
-def test_a_file_that_another_container_writes(tmp_path, zipped):
-    """Its writer has another pid there. From its host it is seen, from a third container the file is seen to grow, although the
-    program does nothing; when it was killed there is nobody."""
+def test_refuses_a_file_written_in_another_container(tmp_path, zipped):
+    """Inside its container the writer has another pid. recover sees the writer from the host. From a third container it sees only that the
+    file grows. After the kill it recovers the file."""
     with support.Running([*APART, *support.python(PROGRAM)], tmp_path, WARMUP=0, ACTIVE=100, USE_GZIP=zipped) as running:
         running.wait_for("one")
         path = running.wait_flushed("work 1")
@@ -344,8 +344,8 @@ def test_a_file_that_another_container_writes(tmp_path, zipped):
         assert done.returncode == 0 and not path.exists(), done.stderr
 
 
-# What other tools write (Chrome's format): ranges of two events, without a name at the end, old instants, asynchronous ones, objects,
-# samples, marks; keys that no event of cprof has.
+# Events of other tools (Chrome's format): begin and end events, old instants, asynchronous events, objects, samples, marks, and keys that
+# cprof's own events never have.
 FOREIGN = [
     {"ph": "B", "name": "range", "pid": 7, "tid": 8, "ts": 1.0}, {"ph": "E", "pid": 7, "tid": 8, "ts": 2.0},
     {"ph": "I", "name": "old", "pid": 7, "tid": 8, "ts": 1.0}, {"ph": "i", "name": "bare", "pid": 7, "tid": 8, "ts": 1.0},
@@ -377,8 +377,8 @@ time.sleep(1000)
 
 
 @pytest.mark.parametrize("zipped", [0, 1], ids=["plain", "gzip"])
-def test_every_kind_of_event_comes_out(tmp_path, zipped):
-    """With stacks, modules, memory, shapes, and another tool's events, whose phases and keys are any."""
+def test_recovers_every_kind_of_event(tmp_path, zipped):
+    """The trace has stacks, modules, memory, shapes and the events of another tool."""
     pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
     base = time.time_ns() // 1000
     foreign = [dict(event, ts=base + 5e6 + event["ts"]) for event in FOREIGN]

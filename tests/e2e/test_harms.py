@@ -13,9 +13,9 @@ from support import LIBRARY
 HARMS = {
     "a call is forwarded to another copy of the library than the caller's": [
         "e2e hooks each_caller_reaches_its_own_runtime", "e2e hooks program_linked_to_two_runtimes_calls_each",
-        "e2e collectives each_caller_reaches_its_own_library", "e2e blas arguments_of_blas_arrive_and_each_copy_is_its_own"],
+        "e2e collectives each_caller_reaches_its_own_nccl", "e2e blas blas_arguments_reach_the_callers_own_copy"],
     "a plugin that was closed stays loaded, or its callee is its successor's": [
-        "e2e blas a_plugin_is_replaced", "unit resolve what_a_caller_finds_in_its_own_scope_can_be_unloaded"],
+        "e2e blas plugin_is_unloaded_and_replaced", "unit resolve what_a_caller_finds_in_its_own_scope_can_be_unloaded"],
     "a library that the profiler needs takes the place of the program's": [
         "e2e hooks extension_loads_its_own_zlib", "e2e settings the_library_needs_libc_only"],
     "a fork while another thread holds torch's lock, or the loader's, hangs the child": [
@@ -24,7 +24,7 @@ HARMS = {
         "e2e exit program_that_closes_all_files", "e2e exit no_file_is_kept_open", "e2e faults all_files_are_closed",
         "e2e faults descriptors_are_the_programs_own", "unit io_thread descriptors_are_not_the_programs", "unit io_thread locks_of_the_program_stay",
         "e2e stacks code_that_nothing_tells_how_to_unwind", "e2e trigger listens_after_the_program_closed_all_descriptors"],
-    "a malloc hook or an unwinder runs where descriptors are not the process's, and opens its own there": ["e2e coexist a_malloc_that_keeps_a_pipe"],
+    "a malloc hook or an unwinder runs where descriptors are not the process's, and opens its own there": ["e2e coexist malloc_hook_that_opens_a_pipe_keeps_its_descriptors"],
     "a thread's stack is what thread-local storage leaves of it": ["e2e settings a_program_with_large_thread_local_storage"],
     "memory profiling that is forced on slows every thread and shows in the program's own tables": [
         "e2e harmless leaves_torch_profilers_table_alone", "e2e torch_profiler tensor_memory_is_the_same"],
@@ -83,10 +83,10 @@ HARMS = {
     "functions that are redirected lose arguments": ["e2e step_names arguments_and_results_stay", "e2e step_names every_way_of_linking"],
     "a foreign trace takes memory by its size": ["unit import large_file"],
     "exported names make probes succeed, or lose hidden arguments": [
-        "e2e hooks weak_probe_without_a_runtime_gets_an_error", "e2e blas arguments_of_blas_arrive_and_each_copy_is_its_own",
+        "e2e hooks weak_probe_without_a_runtime_gets_an_error", "e2e blas blas_arguments_reach_the_callers_own_copy",
         "e2e harms thread_local_memory_is_small"],
     "programs that the profiler starts are seen by the host": [
-        "unit spawn the_host_sees_no_child", "e2e after host_sees_no_child", "e2e after command_without_our_preload"],
+        "unit spawn the_host_sees_no_child", "e2e after program_sees_no_child_while_a_command_runs", "e2e after command_runs_without_libcprof"],
     "the environment changes while it is read": ["unit post_save the_environment_may_change_meanwhile"],
     "threads of few events take memory": [
         "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log a_thread_of_one_event_takes_no_huge_page"],
