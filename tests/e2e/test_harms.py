@@ -22,7 +22,7 @@ HARMS = {
         "e2e odd_moments children_load_libraries_whatever_other_threads_look_at", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless forked_workers_neither_hang_nor_leave_files"],
     "a descriptor that is kept open is the program's by the time it is written to": [
         "e2e exit program_that_closes_all_files", "e2e exit no_file_is_kept_open", "e2e faults all_files_are_closed",
-        "e2e faults descriptors_are_the_programs_own", "unit io_thread descriptors_are_not_the_programs", "unit io_thread locks_of_the_program_stay",
+        "e2e faults descriptors_are_the_programs_own", "unit io_thread uses_a_descriptor_table_of_its_own", "unit io_thread keeps_the_programs_file_locks",
         "e2e stacks code_that_nothing_tells_how_to_unwind", "e2e trigger listens_after_the_program_closed_all_descriptors"],
     "a malloc hook or an unwinder runs where descriptors are not the process's, and opens its own there": ["e2e coexist malloc_hook_that_opens_a_pipe_keeps_its_descriptors"],
     "a thread's stack is what thread-local storage leaves of it": ["e2e settings a_program_with_large_thread_local_storage"],
@@ -52,10 +52,10 @@ HARMS = {
         "e2e gpu_faults what_only_takes_longer_or_comes_otherwise"],
     "who caused what is not known until it is over": ["unit emit spans_know_what_is_around_them",
                                                       "e2e gpu operators_are_found_on_the_gpu"],
-    "the open file is torn when its head or end changes": ["unit sink head_keeps_its_size", "e2e exit trailer_that_gets_shorter",
-                                                           "unit sink a_kill_keeps_the_old_trace_or_the_new_one"],
+    "the open file is torn when its head or end changes": ["unit sink rejects_a_head_of_another_size", "e2e exit trailer_that_gets_shorter",
+                                                           "unit sink kill_leaves_the_old_or_the_new_trace"],
     "the wall clock is slewed or set": [
-        "unit clock follows_a_slewed_wall_clock", "unit clock a_clock_that_is_set_changes_no_duration", "unit clock ticks_do_not_go_back",
+        "unit clock follows_a_slewed_wall_clock", "unit clock clock_step_changes_no_duration", "unit clock ticks_never_go_back",
         "unit gpu_clock_map survives_a_clock_set_back", "unit gpu_clock_map survives_a_clock_set_forward"],
     "children and launchers take themselves for ranks": [
         "e2e ranks torchrun", "e2e ranks spawned_ranks", "e2e exit programs_below_a_traced_one",
@@ -77,7 +77,7 @@ HARMS = {
                                              "e2e gpu kinds_are_off_between_windows",
                                              "e2e consumers torch_rules_excuse_what_was_recorded_before"],
     "a trace takes another's name": ["unit run_names a_launch_shares_its_start", "e2e ranks elastic_restart",
-                                     "unit sink final_name_is_never_taken_over", "e2e files traces_of_an_earlier_run_stop_the_recording"],
+                                     "unit sink finish_refuses_an_existing_name", "e2e files traces_of_an_earlier_run_stop_the_recording"],
     "readers take another file for a trace, or a process for a GPU": ["e2e exit side_files_are_no_traces_by_name",
                                                                       "unit window pids_of_containers_are_moved"],
     "functions that are redirected lose arguments": ["e2e step_names arguments_and_results_stay", "e2e step_names every_way_of_linking"],

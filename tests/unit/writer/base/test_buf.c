@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/base/buf.h. */
+/* Tests of writer/base/buf.h: growth, limits and formatted text. */
 #include "writer/base/buf.h"
 
 #include <check.h>
 #include <stdint.h>
 #include <string.h>
 
-START_TEST(grows_and_keeps_what_it_holds)
+START_TEST(growing_keeps_the_contents)
 {
     struct buf b = {0};
     for (int i = 0; i < 10000; i++) {
@@ -23,7 +23,7 @@ START_TEST(grows_and_keeps_what_it_holds)
 }
 END_TEST
 
-START_TEST(room_is_not_used_until_len_grows)
+START_TEST(buf_room_does_not_change_len)
 {
     struct buf b = {0};
     char *p = buf_room(&b, 100000);
@@ -38,7 +38,7 @@ START_TEST(room_is_not_used_until_len_grows)
 }
 END_TEST
 
-START_TEST(nothing_is_a_legal_amount)
+START_TEST(accepts_empty_writes)
 {
     struct buf b = {0};
     buf_put(&b, NULL, 0);
@@ -51,7 +51,7 @@ START_TEST(nothing_is_a_legal_amount)
 }
 END_TEST
 
-START_TEST(limit_is_exact_and_the_error_sticks)
+START_TEST(fails_beyond_the_limit_until_reset)
 {
     struct buf b = {.limit = 5000};
     ck_assert_ptr_nonnull(buf_room(&b, 5000));
@@ -87,7 +87,7 @@ START_TEST(impossible_sizes_fail_and_keep_the_text)
 }
 END_TEST
 
-START_TEST(printf_of_any_length)
+START_TEST(formats_text_of_any_length)
 {
     struct buf b = {0};
     buf_printf(&b, "%d-%s;", 42, "x");
@@ -115,12 +115,12 @@ Suite *suite_buf(void)
 {
     Suite *suite = suite_create("buf");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, grows_and_keeps_what_it_holds);
-    tcase_add_test(all, room_is_not_used_until_len_grows);
-    tcase_add_test(all, nothing_is_a_legal_amount);
-    tcase_add_test(all, limit_is_exact_and_the_error_sticks);
+    tcase_add_test(all, growing_keeps_the_contents);
+    tcase_add_test(all, buf_room_does_not_change_len);
+    tcase_add_test(all, accepts_empty_writes);
+    tcase_add_test(all, fails_beyond_the_limit_until_reset);
     tcase_add_test(all, impossible_sizes_fail_and_keep_the_text);
-    tcase_add_test(all, printf_of_any_length);
+    tcase_add_test(all, formats_text_of_any_length);
     suite_add_tcase(suite, all);
     return suite;
 }

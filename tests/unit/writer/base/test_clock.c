@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of writer/base/clock.h: the map from ticks to wall clock under simulated clocks that
- * drift, step, jitter and are slewed. Also the real clock of this machine. */
+ * drift, step, jitter and are slewed, and under the machine's real clock. */
 #include "writer/base/clock.h"
 
 #include <check.h>
@@ -51,22 +51,22 @@ static void teardown(void)
     clock_map_free(&map);
 }
 
-static void knot(void)
+static void add_knot(void)
 {
     ck_assert(clock_map_add(&map, sim.ticks, sim.wall_ns, sim.mono_ns));
 }
 
-static int64_t error_now(void)
+static int64_t map_error(void)
 {
     return clock_map_ns(&map, sim.ticks) - sim.wall_ns;
 }
 
-/* Takes n knots, one each period. */
-static void run(unsigned n, int64_t period)
+/* Adds n knots, one per period. */
+static void add_knots(unsigned n, int64_t period)
 {
     while (n-- > 0) {
         sim_pass(period);
-        knot();
+        add_knot();
     }
 }
 
@@ -85,26 +85,26 @@ static void check_smooth(uint64_t from, uint64_t to, unsigned points)
     }
 }
 
-START_TEST(one_knot_is_a_line)
+START_TEST(extrapolates_from_one_knot)
 {
     /* without knots, the ticks themselves */
     ck_assert_int_eq(clock_map_ns(&(struct clock_map){0}, 5), 5);
-    knot();
-    ck_assert_int_eq(error_now(), 0);
+    add_knot();
+    ck_assert_int_eq(map_error(), 0);
     uint64_t ticks = sim.ticks;
     sim_pass(10 * MS);
-    ck_assert_int_le(llabs(error_now()), 100);
+    ck_assert_int_le(llabs(map_error()), 100);
     ck_assert_int_le(llabs(clock_map_ns(&map, ticks - 21000) - (WALL + 2 * MS - 10000)), 1);
 }
 END_TEST
 
-START_TEST(continuous_and_monotone)
+START_TEST(map_is_continuous_and_monotone)
 {
     uint64_t from = sim.ticks;
     srand(3);
     for (unsigned i = 0; i < 300; i++) {
         sim.slew = (rand() % 1000 - 500) * 1e-6;
-        run(1, (1 + rand() % 400) * MS);
+        add_knots(1, (1 + rand() % 400) * MS);
         if (rand() % 20 == 0)
             sim.wall_ns += (rand() % 2000 - 1000) * MS; /* and steps of up to a second */
     }
@@ -118,13 +118,13 @@ START_TEST(continuous_and_monotone)
 }
 END_TEST
 
-START_TEST(what_was_written_stays)
+START_TEST(later_knots_keep_earlier_times)
 {
     uint64_t ticks[400];
     int64_t ns[400];
     sim.slew = 100e-6;
     for (unsigned i = 0; i < 400; i++) {
-        run(1, 250 * MS);
+        add_knots(1, 250 * MS);
         ticks[i] = sim.ticks;
         ns[i] = clock_map_ns(&map, sim.ticks);
         sim.wall_ns += i % 50 == 0 ? 30 * MS : 0;
@@ -136,53 +136,53 @@ END_TEST
 
 START_TEST(follows_a_slewed_wall_clock)
 {
-    knot();
-    run(100, 10 * MS); /* a young thread */
-    run(40, 250 * MS);
+    add_knot();
+    add_knots(100, 10 * MS); /* a young thread */
+    add_knots(40, 250 * MS);
     static const double slews[] = {500e-6, -500e-6, 0, 100e-6};
     for (unsigned i = 0; i < 4; i++) {
         sim.slew = slews[i]; /* begins between two knots */
         sim_pass(125 * MS);
-        run(4, 250 * MS);
+        add_knots(4, 250 * MS);
         for (unsigned k = 0; k < 40; k++) {
             sim_pass(125 * MS); /* beyond the newest knot */
-            ck_assert_int_le(llabs(error_now()), 1000);
-            run(1, 125 * MS);
-            ck_assert_int_le(llabs(error_now()), 1000);
+            ck_assert_int_le(llabs(map_error()), 1000);
+            add_knots(1, 125 * MS);
+            ck_assert_int_le(llabs(map_error()), 1000);
         }
     }
 }
 END_TEST
 
-START_TEST(jitter_of_the_samples_does_not_grow)
+START_TEST(does_not_amplify_sample_jitter)
 {
     srand(5);
-    knot();
+    add_knot();
     for (unsigned i = 0; i < 400; i++) {
         sim_pass(i < 100 ? 10 * MS : 250 * MS);
         int64_t off = rand() % 101 - 50;
         clock_map_add(&map, sim.ticks, sim.wall_ns + off, sim.mono_ns + (uint64_t)off);
         if (i > 100)
-            ck_assert_int_le(llabs(error_now()), 500);
+            ck_assert_int_le(llabs(map_error()), 500);
     }
 }
 END_TEST
 
-START_TEST(a_clock_that_is_set_changes_no_duration)
+START_TEST(clock_step_changes_no_duration)
 {
     static const int64_t steps[] = {HOUR, -HOUR, 100 * MS, -100 * MS, MS / 2};
-    run(20, 250 * MS);
+    add_knots(20, 250 * MS);
     sim.wall_ns += steps[_i];
     uint64_t from = sim.ticks;
     int64_t before = clock_map_ns(&map, from);
     for (unsigned n = 1; n <= 400; n++) {
-        run(1, 10 * MS);
+        add_knots(1, 10 * MS);
         ck_assert_int_le(llabs(clock_map_ns(&map, sim.ticks) - before - n * 10 * MS), 100);
     }
     ck_assert_int_eq(map.set_ns, steps[_i]);
-    sim.slew = 100e-6; /* followed as before */
-    run(40, 250 * MS);
-    ck_assert_int_le(llabs(error_now() + steps[_i]), 50000);
+    sim.slew = 100e-6; /* slew is followed as before */
+    add_knots(40, 250 * MS);
+    ck_assert_int_le(llabs(map_error() + steps[_i]), 50000);
 }
 END_TEST
 
@@ -191,44 +191,44 @@ static void settle(void)
     ck_assert(clock_map_settle(&map, sim.ticks, sim.wall_ns, sim.mono_ns));
 }
 
-START_TEST(a_step_is_taken_over_between_windows)
+START_TEST(adopts_a_clock_step_between_windows)
 {
     static const int64_t steps[] = {HOUR, -HOUR, 2 * MS, -2 * MS};
-    run(8, 250 * MS);
+    add_knots(8, 250 * MS);
     for (unsigned i = 0; i < 4; i++) {
         sim.wall_ns += steps[i];
         sim_pass(10 * MS);
         settle();
-        ck_assert_int_le(llabs(error_now()), 1);
-        sim_pass(10 * SEC); /* its slope is the clock's, without a bend */
-        ck_assert_int_le(llabs(error_now()), 1000);
+        ck_assert_int_le(llabs(map_error()), 1);
+        sim_pass(10 * SEC); /* the slope is the wall clock's: a step plans no bend */
+        ck_assert_int_le(llabs(map_error()), 1000);
         settle();
     }
 }
 END_TEST
 
-/* The counter ran while CLOCK_MONOTONIC stood still. The next window's times must be right from
- * its first step on. */
-START_TEST(a_machine_that_was_suspended)
+/* While the machine is suspended the counter runs and CLOCK_MONOTONIC stands still. The next
+ * window's times must be right from its first step on. */
+START_TEST(times_are_right_after_suspend)
 {
-    run(20, 250 * MS);
+    add_knots(20, 250 * MS);
     sim.ticks += (uint64_t)(8 * HOUR * 2.1);
     sim.wall_ns += 8 * HOUR;
     sim_pass(10 * MS);
     settle();
     uint64_t from = sim.ticks;
     int64_t before = clock_map_ns(&map, from);
-    ck_assert_int_le(llabs(error_now()), 1);
+    ck_assert_int_le(llabs(map_error()), 1);
     for (unsigned n = 1; n <= 100; n++) {
-        run(1, 10 * MS);
+        add_knots(1, 10 * MS);
         ck_assert_int_le(llabs(clock_map_ns(&map, sim.ticks) - before - n * 10 * MS), 1000);
     }
 }
 END_TEST
 
-START_TEST(a_small_error_is_no_step)
+START_TEST(ignores_a_small_error_between_windows)
 {
-    run(8, 250 * MS);
+    add_knots(8, 250 * MS);
     int64_t before = clock_map_ns(&map, sim.ticks);
     sim.wall_ns += MS / 2;
     settle();
@@ -236,14 +236,14 @@ START_TEST(a_small_error_is_no_step)
 }
 END_TEST
 
-START_TEST(the_planned_end_of_a_bend_is_replaced)
+START_TEST(new_knot_replaces_the_planned_bend_end)
 {
-    run(4, 250 * MS);
-    run(50, 10 * MS); /* each comes before the previous bend has ended */
+    add_knots(4, 250 * MS);
+    add_knots(50, 10 * MS); /* each knot comes before the previous bend has ended */
     unsigned count = map.count;
-    run(1, 10 * MS);
+    add_knots(1, 10 * MS);
     ck_assert_uint_eq(map.count, count + 1); /* a knot and an end replace an end */
-    run(1, 300 * MS);
+    add_knots(1, 300 * MS);
     ck_assert_uint_eq(map.count, count + 3); /* the previous end was reached */
     uint64_t last = 0;
     for (unsigned i = 0; i < map.count; i++) {
@@ -254,28 +254,28 @@ START_TEST(the_planned_end_of_a_bend_is_replaced)
 }
 END_TEST
 
-START_TEST(a_sample_out_of_order_changes_nothing_before_it)
+START_TEST(repeated_sample_keeps_earlier_times)
 {
-    run(10, 250 * MS);
+    add_knots(10, 250 * MS);
     uint64_t ticks = sim.ticks;
     int64_t ns = clock_map_ns(&map, ticks);
-    ck_assert(clock_map_add(&map, ticks, sim.wall_ns, sim.mono_ns)); /* twice the same */
+    ck_assert(clock_map_add(&map, ticks, sim.wall_ns, sim.mono_ns)); /* the same sample again */
     ck_assert_int_eq(clock_map_ns(&map, ticks), ns);
     check_smooth(ticks - 2100000000, ticks + 2100000000, 10000);
     sim_pass(250 * MS);
-    knot();
-    ck_assert_int_le(llabs(error_now()), 1000);
+    add_knot();
+    ck_assert_int_le(llabs(map_error()), 1000);
 }
 END_TEST
 
-START_TEST(old_knots_are_forgotten)
+START_TEST(drops_the_oldest_knots)
 {
-    run(1, 250 * MS);
+    add_knots(1, 250 * MS);
     uint64_t early = sim.ticks;
     int64_t ns = clock_map_ns(&map, early);
-    run(5000, 300 * MS); /* two knots each */
+    add_knots(5000, 300 * MS); /* two knots each */
     ck_assert_uint_eq(map.count, map.cap);
-    ck_assert_int_le(llabs(error_now()), 1000);
+    ck_assert_int_le(llabs(map_error()), 1000);
     const struct clock_knot *oldest = &map.knots[map.first];
     ck_assert_uint_gt(oldest->ticks, early);
     ck_assert_int_le(llabs(clock_map_ns(&map, early) - ns), 100000); /* by the oldest slope */
@@ -283,21 +283,21 @@ START_TEST(old_knots_are_forgotten)
 }
 END_TEST
 
-START_TEST(a_long_rest)
+START_TEST(recovers_after_an_hour_without_knots)
 {
-    knot();
-    run(100, 10 * MS);
-    run(8, 250 * MS);
-    sim.slew = 1e-6; /* the frequency has drifted a little meanwhile */
+    add_knot();
+    add_knots(100, 10 * MS);
+    add_knots(8, 250 * MS);
+    sim.slew = 1e-6; /* the frequency has drifted meanwhile */
     sim_pass(HOUR);
-    knot();
-    ck_assert_int_le(llabs(error_now()), 5 * MS);
-    run(5, 250 * MS);
-    ck_assert_int_le(llabs(error_now()), 1000);
+    add_knot();
+    ck_assert_int_le(llabs(map_error()), 5 * MS);
+    add_knots(5, 250 * MS);
+    ck_assert_int_le(llabs(map_error()), 1000);
 }
 END_TEST
 
-START_TEST(no_memory_keeps_the_old_slope)
+START_TEST(keeps_the_slope_without_memory)
 {
     if (!alloc_is_ours)
         return;
@@ -305,8 +305,8 @@ START_TEST(no_memory_keeps_the_old_slope)
     bool added = clock_map_add(&map, sim.ticks, sim.wall_ns, sim.mono_ns);
     alloc_fail_from(0);
     ck_assert(!added);
-    knot();
-    ck_assert_int_eq(error_now(), 0);
+    add_knot();
+    ck_assert_int_eq(map_error(), 0);
 }
 END_TEST
 
@@ -321,9 +321,9 @@ START_TEST(base_is_the_floor_to_30_days)
 }
 END_TEST
 
-/* ---- the machine's own clock ---- */
+/* ---- the machine's real clock ---- */
 
-START_TEST(the_real_clock)
+START_TEST(follows_the_real_clock)
 {
     clock_start();
     usleep(2000);
@@ -353,7 +353,7 @@ START_TEST(the_real_clock)
 }
 END_TEST
 
-START_TEST(ticks_do_not_go_back)
+START_TEST(ticks_never_go_back)
 {
     clock_start();
     uint64_t last = clock_ticks();
@@ -372,23 +372,23 @@ Suite *suite_clock(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_set_timeout(all, 30);
-    tcase_add_test(all, one_knot_is_a_line);
-    tcase_add_test(all, continuous_and_monotone);
-    tcase_add_test(all, what_was_written_stays);
+    tcase_add_test(all, extrapolates_from_one_knot);
+    tcase_add_test(all, map_is_continuous_and_monotone);
+    tcase_add_test(all, later_knots_keep_earlier_times);
     tcase_add_test(all, follows_a_slewed_wall_clock);
-    tcase_add_test(all, jitter_of_the_samples_does_not_grow);
-    tcase_add_loop_test(all, a_clock_that_is_set_changes_no_duration, 0, 5);
-    tcase_add_test(all, a_machine_that_was_suspended);
-    tcase_add_test(all, a_step_is_taken_over_between_windows);
-    tcase_add_test(all, a_small_error_is_no_step);
-    tcase_add_test(all, the_planned_end_of_a_bend_is_replaced);
-    tcase_add_test(all, a_sample_out_of_order_changes_nothing_before_it);
-    tcase_add_test(all, old_knots_are_forgotten);
-    tcase_add_test(all, a_long_rest);
-    tcase_add_test(all, no_memory_keeps_the_old_slope);
+    tcase_add_test(all, does_not_amplify_sample_jitter);
+    tcase_add_loop_test(all, clock_step_changes_no_duration, 0, 5);
+    tcase_add_test(all, times_are_right_after_suspend);
+    tcase_add_test(all, adopts_a_clock_step_between_windows);
+    tcase_add_test(all, ignores_a_small_error_between_windows);
+    tcase_add_test(all, new_knot_replaces_the_planned_bend_end);
+    tcase_add_test(all, repeated_sample_keeps_earlier_times);
+    tcase_add_test(all, drops_the_oldest_knots);
+    tcase_add_test(all, recovers_after_an_hour_without_knots);
+    tcase_add_test(all, keeps_the_slope_without_memory);
     tcase_add_test(all, base_is_the_floor_to_30_days);
-    tcase_add_test(all, the_real_clock);
-    tcase_add_test(all, ticks_do_not_go_back);
+    tcase_add_test(all, follows_the_real_clock);
+    tcase_add_test(all, ticks_never_go_back);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of writer/base/io_thread.h and read_file.h: which table a descriptor is in, errors, and
- * calls where no separate table is available. */
+ * calls without a separate table. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool refused(void)
+static bool close_range_is_refused(void)
 {
     return syscall(SYS_close_range, ~0u, ~0u, 0) != 0;
 }
@@ -32,8 +32,8 @@ static int open_pipe(int ends[2])
     return (int)io_call(SYS_pipe2, (long)ends, O_CLOEXEC | O_NONBLOCK, 0, 0, 0, 0);
 }
 
-/* Whether a descriptor opened by an io_ call is in this thread's table. */
-static bool opens_here(void)
+/* Whether an io_ call opens descriptors in the calling thread's table. */
+static bool opens_in_callers_table(void)
 {
     struct stat st;
     int fd = io_open("/dev/full", O_RDONLY | O_CLOEXEC, 0);
@@ -43,7 +43,7 @@ static bool opens_here(void)
     return here;
 }
 
-START_TEST(descriptors_are_not_the_programs)
+START_TEST(uses_a_descriptor_table_of_its_own)
 {
     int ends[2], mine[2];
     char byte = 0;
@@ -65,7 +65,7 @@ START_TEST(descriptors_are_not_the_programs)
 }
 END_TEST
 
-START_TEST(a_pipe_that_the_program_closes_is_closed)
+START_TEST(holds_no_copy_of_the_programs_descriptors)
 {
     int ends[2], other[2];
     char byte;
@@ -77,8 +77,8 @@ START_TEST(a_pipe_that_the_program_closes_is_closed)
 }
 END_TEST
 
-/* Failures are reported as by the C library. Successful calls keep errno. */
-START_TEST(errors_are_those_of_the_calls)
+/* Failing calls set errno as the C library does. Successful calls keep errno. */
+START_TEST(reports_errors_through_errno)
 {
     char text[8];
     if (_i)
@@ -113,8 +113,8 @@ static int open_and_close_apart(const char *path)
     return fd < 0 ? ENOENT : io_close(fd);
 }
 
-/* Another process must find the file locked. */
-static short lock_of(int fd)
+/* The type of the lock that another process finds on the file. */
+static short lock_type_seen_by_others(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK};
     int status;
@@ -125,7 +125,7 @@ static short lock_of(int fd)
     return (short)WEXITSTATUS(status);
 }
 
-START_TEST(locks_of_the_program_stay)
+START_TEST(keeps_the_programs_file_locks)
 {
     char path[] = "/tmp/cprof-io-XXXXXX";
     struct flock lock = {.l_type = F_WRLCK};
@@ -134,38 +134,39 @@ START_TEST(locks_of_the_program_stay)
     ck_assert_int_eq(fcntl(fd, F_SETLK, &lock), 0);
     io_thread_begin();
     ck_assert_int_eq(open_and_close_apart(path), 0);
-    ck_assert_int_eq(lock_of(fd), F_WRLCK);
-    ck_assert_int_eq(open_and_close(path), 0); /* the number that the program's table would give */
-    ck_assert_int_eq(lock_of(fd), F_UNLCK);
+    ck_assert_int_eq(lock_type_seen_by_others(fd), F_WRLCK);
+    ck_assert_int_eq(open_and_close(path),
+                     0); /* POSIX locks: any close() in the program's table drops them */
+    ck_assert_int_eq(lock_type_seen_by_others(fd), F_UNLCK);
     unlink(path);
 }
 END_TEST
 
-static void *is_here(void *unused)
+static void *check_thread_is_not_served(void *unused)
 {
     ck_assert(!io_is_apart());
-    ck_assert(opens_here());
+    ck_assert(opens_in_callers_table());
     return unused;
 }
 
-START_TEST(only_the_thread_that_began_is_served)
+START_TEST(serves_only_the_thread_that_began)
 {
     pthread_t thread;
-    ck_assert(opens_here());
+    ck_assert(opens_in_callers_table());
     io_thread_begin();
-    ck_assert(!opens_here());
+    ck_assert(!opens_in_callers_table());
     ck_assert_uint_eq(writer_threads(), 1);
-    ck_assert_int_eq(pthread_create(&thread, NULL, is_here, NULL), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, check_thread_is_not_served, NULL), 0);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     if (_i)
         io_thread_returns();
     io_thread_end();
-    ck_assert(opens_here());
+    ck_assert(opens_in_callers_table());
     ck_assert_uint_eq(writer_threads(), _i ? 0 : 1);
 }
 END_TEST
 
-START_TEST(its_time_is_counted)
+START_TEST(counts_its_cpu_time)
 {
     static char room[1 << 20];
     io_thread_begin();
@@ -179,23 +180,23 @@ START_TEST(its_time_is_counted)
 }
 END_TEST
 
-START_TEST(a_forked_child_has_nobody_to_ask)
+START_TEST(forked_child_makes_its_own_calls)
 {
     int status;
     io_thread_begin();
-    ck_assert(!opens_here());
+    ck_assert(!opens_in_callers_table());
     pid_t child = fork();
     if (child == 0) {
         io_thread_abandon();
-        _exit(opens_here() ? 0 : 1);
+        _exit(opens_in_callers_table() ? 0 : 1);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    ck_assert(!opens_here());
+    ck_assert(!opens_in_callers_table());
 }
 END_TEST
 
-/* Fails as kernels before 5.9 and seccomp filters do. */
+/* Makes close_range() fail as on a kernel before 5.9 (ENOSYS) or under a seccomp filter (EPERM). */
 static void refuse_close_range(int error)
 {
     struct sock_filter code[] = {
@@ -209,18 +210,18 @@ static void refuse_close_range(int error)
     ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
-START_TEST(refused_it_is_done_where_it_is_asked_for)
+START_TEST(calls_run_in_the_caller_without_close_range)
 {
     refuse_close_range(_i ? EPERM : ENOSYS);
     io_thread_begin();
-    ck_assert(opens_here());
+    ck_assert(opens_in_callers_table());
     ck_assert(!io_is_apart());
     ck_assert_uint_eq(writer_threads(), 0);
     io_thread_end();
 }
 END_TEST
 
-START_TEST(files_are_read)
+START_TEST(reads_files)
 {
     char text[8], long_text[4096];
     if (_i)
@@ -235,8 +236,8 @@ START_TEST(files_are_read)
 }
 END_TEST
 
-/* Finds as many as glob(3), in a folder whose entries fill the buffer several times. */
-START_TEST(files_are_found)
+/* The folder's entries fill the directory buffer several times. */
+START_TEST(finds_files_as_glob_does)
 {
     char folder[] = "/tmp/cprof-io-XXXXXX", path[4096];
     glob_t found;
@@ -265,21 +266,21 @@ Suite *suite_io_thread(void)
 {
     Suite *suite = suite_create("io_thread");
     TCase *tcase = tcase_create("io_thread");
-    /* Without close_range() no test can run: kernels before 5.9, filters. */
-    if (!refused()) {
-        tcase_add_test(tcase, descriptors_are_not_the_programs);
-        tcase_add_test(tcase, a_pipe_that_the_program_closes_is_closed);
-        tcase_add_test(tcase, locks_of_the_program_stay);
-        tcase_add_loop_test(tcase, only_the_thread_that_began_is_served, 0, 2);
-        tcase_add_test(tcase, its_time_is_counted);
-        tcase_add_test(tcase, a_forked_child_has_nobody_to_ask);
+    /* These tests need close_range(2), which kernels before 5.9 and some filters refuse. */
+    if (!close_range_is_refused()) {
+        tcase_add_test(tcase, uses_a_descriptor_table_of_its_own);
+        tcase_add_test(tcase, holds_no_copy_of_the_programs_descriptors);
+        tcase_add_test(tcase, keeps_the_programs_file_locks);
+        tcase_add_loop_test(tcase, serves_only_the_thread_that_began, 0, 2);
+        tcase_add_test(tcase, counts_its_cpu_time);
+        tcase_add_test(tcase, forked_child_makes_its_own_calls);
     } else {
         fprintf(stderr, "io_thread: 6 tests skipped: close_range(2) is refused here\n");
     }
-    tcase_add_loop_test(tcase, errors_are_those_of_the_calls, 0, 2);
-    tcase_add_loop_test(tcase, refused_it_is_done_where_it_is_asked_for, 0, 2);
-    tcase_add_loop_test(tcase, files_are_read, 0, 2);
-    tcase_add_loop_test(tcase, files_are_found, 0, 2);
+    tcase_add_loop_test(tcase, reports_errors_through_errno, 0, 2);
+    tcase_add_loop_test(tcase, calls_run_in_the_caller_without_close_range, 0, 2);
+    tcase_add_loop_test(tcase, reads_files, 0, 2);
+    tcase_add_loop_test(tcase, finds_files_as_glob_does, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;
 }

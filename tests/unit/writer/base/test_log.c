@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the messages of writer/writer.h: levels, one line each, a limit on their number.
- * Messages must not change the program's errno, stdout or signals. */
+/* Tests of the log messages of writer/writer.h: levels, one line a message, the limit on their
+ * number. A message must not change the program's errno, stdout or signals. */
 #define _GNU_SOURCE
 #include "writer/writer.h"
 
@@ -17,7 +17,7 @@
 #include "tests/support/alloc.h"
 #include "tests/support/capture.h"
 
-static void say_all(void)
+static void log_each_level(void)
 {
     log_error("error %d", 1);
     log_warn("warn %d", 2);
@@ -25,26 +25,26 @@ static void say_all(void)
     log_debug("debug %d", 4);
 }
 
-START_TEST(levels)
+START_TEST(prints_only_messages_within_the_level)
 {
     capture_start();
-    say_all();
+    log_each_level();
     ck_assert_str_eq(capture_stderr(), "cprof: error 1\ncprof: warn 2\ncprof: info 3\n");
     log_set_level(LOG_OFF);
-    say_all();
+    log_each_level();
     ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 3);
     log_set_level(LOG_WARN);
-    say_all();
+    log_each_level();
     ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 5);
     log_set_level(LOG_DEBUG);
-    say_all();
+    log_each_level();
     ck_assert_uint_eq(capture_lines(capture_stderr(), "debug 4"), 1);
     ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 9);
     ck_assert_str_eq(capture_stdout(), "");
 }
 END_TEST
 
-START_TEST(one_line_each)
+START_TEST(prints_each_message_on_one_line)
 {
     static char text[5000];
     memset(text, 'x', sizeof text - 1);
@@ -60,12 +60,12 @@ START_TEST(one_line_each)
     const char *all = capture_stderr();
     ck_assert_uint_eq(capture_lines(all, ""), capture_lines(all, "cprof: "));
     ck_assert_uint_eq(capture_lines(all, "after"), 1);
-    ck_assert_uint_gt(strlen(all), 2000); /* cut, not lost */
+    ck_assert_uint_gt(strlen(all), 2000); /* truncated, not lost */
     ck_assert_uint_lt(strlen(all), 2300);
 }
 END_TEST
 
-START_TEST(at_most_a_hundred)
+START_TEST(stops_after_a_hundred_messages)
 {
     capture_start();
     for (unsigned i = 0; i < 1000; i++) {
@@ -79,7 +79,7 @@ START_TEST(at_most_a_hundred)
 }
 END_TEST
 
-START_TEST(errno_is_kept_and_nothing_allocated)
+START_TEST(keeps_errno_and_allocates_nothing)
 {
     capture_start();
     uint64_t before = alloc_count();
@@ -96,7 +96,7 @@ START_TEST(errno_is_kept_and_nothing_allocated)
 }
 END_TEST
 
-/* ---- a stderr that fails: no reader, or a file at its limit ---- */
+/* ---- stderr without a reader, or a file at its size limit ---- */
 
 /* The limit leaves room for libcheck's own output. */
 static void break_stderr(int signal)
@@ -115,17 +115,17 @@ static void break_stderr(int signal)
     close(ends[1]);
 }
 
-static volatile sig_atomic_t came;
+static volatile sig_atomic_t n_signals;
 
 static void count_signal(int signal)
 {
     (void)signal;
-    came++;
+    n_signals++;
 }
 
 static const int write_signals[] = {SIGPIPE, SIGXFSZ};
 
-START_TEST(a_write_that_fails_does_not_signal_the_program)
+START_TEST(failed_write_does_not_signal_the_program)
 {
     int number = write_signals[_i];
     pid_t child = fork();
@@ -142,10 +142,10 @@ START_TEST(a_write_that_fails_does_not_signal_the_program)
     signal(number, count_signal);
     break_stderr(number);
     log_error("nor this");
-    ck_assert_int_eq(came, 0);
+    ck_assert_int_eq(n_signals, 0);
     /* the program's own SIGXFSZ or SIGPIPE is delivered */
     ck_assert_int_eq(write(STDERR_FILENO, "x", 1), -1);
-    ck_assert_int_eq(came, 1);
+    ck_assert_int_eq(n_signals, 1);
     sigset_t blocked, pending;
     sigemptyset(&blocked);
     sigaddset(&blocked, number);
@@ -158,26 +158,26 @@ START_TEST(a_write_that_fails_does_not_signal_the_program)
     sigpending(&pending);
     ck_assert(sigismember(&pending, number));
     sigprocmask(SIG_UNBLOCK, &blocked, NULL);
-    ck_assert_int_eq(came, 2);
+    ck_assert_int_eq(n_signals, 2);
 }
 END_TEST
 
 /* ---- many threads ---- */
 
-static void *say_some(void *name)
+static void *log_fifty_lines(void *name)
 {
     for (unsigned i = 0; i < 50; i++)
         log_info("%s%s%s%s", (char *)name, (char *)name, (char *)name, (char *)name);
     return NULL;
 }
 
-START_TEST(lines_of_threads_do_not_mix)
+START_TEST(keeps_lines_of_threads_apart)
 {
     static char names[] = "a\0b\0c\0d";
     capture_start();
     pthread_t threads[4];
     for (unsigned i = 0; i < 4; i++)
-        pthread_create(&threads[i], NULL, say_some, names + 2 * i);
+        pthread_create(&threads[i], NULL, log_fifty_lines, names + 2 * i);
     for (unsigned i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     const char *all = capture_stderr();
@@ -196,12 +196,12 @@ Suite *suite_log(void)
 {
     Suite *suite = suite_create("log");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, levels);
-    tcase_add_test(all, one_line_each);
-    tcase_add_test(all, at_most_a_hundred);
-    tcase_add_test(all, errno_is_kept_and_nothing_allocated);
-    tcase_add_loop_test(all, a_write_that_fails_does_not_signal_the_program, 0, 2);
-    tcase_add_test(all, lines_of_threads_do_not_mix);
+    tcase_add_test(all, prints_only_messages_within_the_level);
+    tcase_add_test(all, prints_each_message_on_one_line);
+    tcase_add_test(all, stops_after_a_hundred_messages);
+    tcase_add_test(all, keeps_errno_and_allocates_nothing);
+    tcase_add_loop_test(all, failed_write_does_not_signal_the_program, 0, 2);
+    tcase_add_test(all, keeps_lines_of_threads_apart);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/base/path.h: templates, their errors, gzip names and the name of the open
- * file. */
+/* Tests of writer/base/path.h: templates, their errors, gzip names and the names of part
+ * files. */
 #include <check.h>
 #include <limits.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static const char *expand(const char *text)
     return out;
 }
 
-START_TEST(variables_are_replaced)
+START_TEST(replaces_variables)
 {
     ck_assert_str_eq(expand("rank{rank}.{batch}.pt.trace.json"), "rank0.42.pt.trace.json");
     ck_assert_str_eq(expand("{run_name}/torch_traces"), "awesome-training-run/torch_traces");
@@ -43,7 +43,7 @@ START_TEST(variables_are_replaced)
 }
 END_TEST
 
-START_TEST(doubled_braces_are_literal)
+START_TEST(doubled_braces_become_literal_braces)
 {
     ck_assert_str_eq(expand("{{rank}}"), "{rank}");
     ck_assert_str_eq(expand("{{{rank}}}"), "{0}");
@@ -53,7 +53,7 @@ START_TEST(doubled_braces_are_literal)
 }
 END_TEST
 
-START_TEST(values_never_leave_their_component)
+START_TEST(values_stay_in_their_path_component)
 {
     ck_assert_str_eq(expand("x/{slashes}"), "x/a_b_.._c");
     ck_assert_str_eq(expand("{dot}/x"), "_/x");
@@ -64,7 +64,7 @@ START_TEST(values_never_leave_their_component)
 }
 END_TEST
 
-START_TEST(errors_say_where)
+START_TEST(errors_report_their_position)
 {
     static const struct {
         const char *text;
@@ -110,7 +110,7 @@ START_TEST(errors_say_where)
 }
 END_TEST
 
-START_TEST(errors_in_words)
+START_TEST(describes_errors)
 {
     struct path_error error;
     char text[200];
@@ -130,7 +130,7 @@ START_TEST(errors_in_words)
 }
 END_TEST
 
-START_TEST(lengths_are_checked)
+START_TEST(rejects_paths_longer_than_the_buffer)
 {
     char out[8];
     struct path_error error;
@@ -156,7 +156,7 @@ static const char *trace(const char *folder, const char *file, bool gzip)
     return out;
 }
 
-START_TEST(folder_and_file_join)
+START_TEST(joins_folder_and_file)
 {
     ck_assert_str_eq(trace("{run_name}/torch_traces", "rank{rank}.{batch}.pt.trace.json", false),
                      "awesome-training-run/torch_traces/rank0.42.pt.trace.json");
@@ -170,7 +170,7 @@ START_TEST(folder_and_file_join)
 }
 END_TEST
 
-START_TEST(gzip_names)
+START_TEST(adds_gz_to_gzip_names)
 {
     ck_assert_str_eq(trace("d", "x.json", true), "d/x.json.gz");
     ck_assert_str_eq(trace("d", "x.json.gz", false), "d/x.json.gz");
@@ -185,7 +185,7 @@ START_TEST(gzip_names)
 }
 END_TEST
 
-START_TEST(traces_have_a_name)
+START_TEST(rejects_traces_without_a_file_name)
 {
     static const char *const files[] = {"", "/", "d/", ".", "..", "d/.."};
     char out[PATH_SIZE] = "old";
@@ -200,7 +200,7 @@ START_TEST(traces_have_a_name)
 }
 END_TEST
 
-START_TEST(traces_keep_room_for_the_part_name)
+START_TEST(leaves_room_for_the_part_name)
 {
     char file[400], out[PATH_SIZE], part[PATH_SIZE], folder[PATH_SIZE + 100];
     struct path_error error;
@@ -235,9 +235,9 @@ START_TEST(traces_keep_room_for_the_part_name)
 }
 END_TEST
 
-/* A long name keeps the ending, by which readers recognise a trace. A hash of the whole name keeps
- * names apart that differ in the cut part only. */
-START_TEST(long_components_are_cut)
+/* A shortened name keeps its ending, by which readers recognise a trace. A hash of the whole name
+ * keeps names apart that differ only in the removed part. */
+START_TEST(shortens_long_components)
 {
     char folder[400], file[400], first[PATH_SIZE], out[PATH_SIZE], expected[PATH_SIZE];
     bool cut = false;
@@ -274,7 +274,7 @@ START_TEST(long_components_are_cut)
 }
 END_TEST
 
-START_TEST(errors_of_either_template)
+START_TEST(reports_errors_in_folder_and_file)
 {
     char out[PATH_SIZE];
     struct path_error error;
@@ -288,7 +288,7 @@ START_TEST(errors_of_either_template)
 }
 END_TEST
 
-START_TEST(part_names)
+START_TEST(builds_part_names)
 {
     char out[64];
     ck_assert(path_part_name("d/rank0.42.pt.trace.json.gz", 8044, 38, out, sizeof out));
@@ -302,19 +302,19 @@ Suite *suite_path(void)
 {
     Suite *suite = suite_create("path");
     TCase *tcase = tcase_create("path");
-    tcase_add_test(tcase, variables_are_replaced);
-    tcase_add_test(tcase, doubled_braces_are_literal);
-    tcase_add_test(tcase, values_never_leave_their_component);
-    tcase_add_test(tcase, errors_say_where);
-    tcase_add_test(tcase, errors_in_words);
-    tcase_add_test(tcase, lengths_are_checked);
-    tcase_add_test(tcase, folder_and_file_join);
-    tcase_add_test(tcase, gzip_names);
-    tcase_add_test(tcase, traces_have_a_name);
-    tcase_add_test(tcase, traces_keep_room_for_the_part_name);
-    tcase_add_test(tcase, long_components_are_cut);
-    tcase_add_test(tcase, errors_of_either_template);
-    tcase_add_test(tcase, part_names);
+    tcase_add_test(tcase, replaces_variables);
+    tcase_add_test(tcase, doubled_braces_become_literal_braces);
+    tcase_add_test(tcase, values_stay_in_their_path_component);
+    tcase_add_test(tcase, errors_report_their_position);
+    tcase_add_test(tcase, describes_errors);
+    tcase_add_test(tcase, rejects_paths_longer_than_the_buffer);
+    tcase_add_test(tcase, joins_folder_and_file);
+    tcase_add_test(tcase, adds_gz_to_gzip_names);
+    tcase_add_test(tcase, rejects_traces_without_a_file_name);
+    tcase_add_test(tcase, leaves_room_for_the_part_name);
+    tcase_add_test(tcase, shortens_long_components);
+    tcase_add_test(tcase, reports_errors_in_folder_and_file);
+    tcase_add_test(tcase, builds_part_names);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of gzip members: stored, by zlib and by igzip. tests/unit/writer/file/test_sink.c tests
- * whole files. */
+/* Tests of single gzip members: stored, by zlib and by igzip. test_sink.c tests whole files. */
 #include "tests/support/gunzip.h"
 #include "writer/file/sink_file.h"
 
@@ -24,7 +23,7 @@ static void make_text(struct buf *b, size_t n, bool noisy)
     }
 }
 
-START_TEST(stored_members_of_any_size)
+START_TEST(stores_members_of_any_size)
 {
     static const size_t sizes[] = {0, 1, 65534, 65535, 65536, 200000};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
@@ -43,7 +42,7 @@ START_TEST(stored_members_of_any_size)
 }
 END_TEST
 
-START_TEST(members_by_igzip)
+START_TEST(igzip_members_unpack_to_their_input)
 {
     static const size_t sizes[] = {0, 1, 70000, 3000000};
     struct buf by_zlib = {0};
@@ -53,8 +52,8 @@ START_TEST(members_by_igzip)
     sink_use_igzip();
     struct igzip *g = igzip_new();
     if (!g) {
-        fprintf(stderr,
-                "skipped: built without isa-l.h (Debian: libisal-dev), or no libisal.so.2\n");
+        fprintf(stderr, "gzip: igzip skipped: built without isa-l.h (Debian: libisal-dev), or no "
+                        "libisal.so.2\n");
         return;
     }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
@@ -111,8 +110,8 @@ Suite *suite_gzip(void)
     Suite *suite = suite_create("gzip");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 60);
-    tcase_add_test(all, stored_members_of_any_size);
-    tcase_add_test(all, members_by_igzip);
+    tcase_add_test(all, stores_members_of_any_size);
+    tcase_add_test(all, igzip_members_unpack_to_their_input);
     tcase_add_test(all, members_are_independent);
     suite_add_tcase(suite, all);
     return suite;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/file/sink.h: the file after each flush and after each system call within a
+/* Tests of writer/file/sink.h: the file after each flush and after each system call of a
  * flush, failing calls, other programs' files, final names. Each test has a folder of its own
  * under /tmp. */
 #include "tests/support/sink_faults.h"
@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* ---- valid after every flush ----------------------------------------------------------------- */
+/* ---- after every flush ----------------------------------------------------------------------- */
 
-START_TEST(whole_after_every_flush)
+START_TEST(file_is_valid_after_every_flush)
 {
     bool gzip = _i == 1;
     static const unsigned trailers[] = {10, 5000, 10, 0, 20000, 19999, 3, 3, 4096, 1};
@@ -31,13 +31,13 @@ START_TEST(whole_after_every_flush)
     ck_assert_int_eq(s->finish(s, final, false), 0);
     check_file(final, gzip, events, 9);
     ck_assert_int_eq(flush(s, 1, 1, 1), EBADF);
-    s->discard(s); /* the file belongs to the sink no longer */
+    s->discard(s); /* after finish() the file is not the sink's: discard() must keep it */
     ck_assert_int_eq(access(final, F_OK), 0);
     sink_free(s);
 }
 END_TEST
 
-START_TEST(other_readers_take_the_gzip)
+START_TEST(gzip_and_python_read_the_file)
 {
     struct sink *s = sink_file(part, true, 1);
     for (int i = 0; i < 5; i++) {
@@ -55,7 +55,7 @@ START_TEST(other_readers_take_the_gzip)
 }
 END_TEST
 
-START_TEST(head_keeps_its_size)
+START_TEST(rejects_a_head_of_another_size)
 {
     bool gzip = _i == 1;
     struct sink *s = sink_file(part, gzip, 1);
@@ -81,7 +81,7 @@ static void setup_igzip(void)
 
 /* ---- killed between and inside system calls -------------------------------------------------- */
 
-START_TEST(a_kill_keeps_the_old_trace_or_the_new_one)
+START_TEST(kill_leaves_the_old_or_the_new_trace)
 {
     struct sink *s = make(false);
     unsigned torn_allowed = 0;
@@ -92,8 +92,8 @@ START_TEST(a_kill_keeps_the_old_trace_or_the_new_one)
         kills.after += events;
         uint64_t at = HEAD_SIZE + s->body_size;
         uint64_t old_end = s->bytes_written;
-        /* Only two states may be incomplete: part of a trailer that crosses a page, and the very
-         * first write. */
+        /* Only two states may be incomplete: a partial trailer that crosses a page, and the first
+         * write. */
         torn_allowed += i == 0 ? 1 : (unsigned)((old_end - 1) / 4096 - at / 4096);
         ck_assert_int_eq(flush(s, i / 25, events, (unsigned)(i * 31 % 900)), 0);
         check_file(part, false, kills.after, i / 25);
@@ -108,7 +108,7 @@ END_TEST
 
 /* ---- failing calls --------------------------------------------------------------------------- */
 
-START_TEST(short_and_interrupted_writes)
+START_TEST(completes_short_and_interrupted_writes)
 {
     bool gzip = _i == 1;
     struct sink *s = make(gzip);
@@ -124,7 +124,7 @@ END_TEST
 
 /* Each call of a flush fails in turn. The file must be unchanged, and the flush must then
  * succeed. */
-START_TEST(any_call_may_fail)
+START_TEST(failed_call_keeps_the_file)
 {
     bool gzip = (_i & 1) != 0;
     static const int errors[] = {ENOSPC, EIO, EDQUOT, EFBIG, 0};
@@ -150,7 +150,8 @@ START_TEST(any_call_may_fail)
                 if (!made && s->bytes_written == 0) {
                     ck_assert_int_ne(access(part, F_OK), 0);
                 } else {
-                    /* After a failed close() the new trace may be there, otherwise the old one. */
+                    /* After a failed close() the file may hold the new trace, after other failures
+ * the old one. */
                     struct buf *file = contents(part);
                     struct buf *text = gzip ? unpacked(file) : file;
                     ck_assert_ptr_nonnull(text);
@@ -171,12 +172,12 @@ START_TEST(any_call_may_fail)
 }
 END_TEST
 
-START_TEST(a_full_disk_stays_full_for_a_while)
+START_TEST(recovers_from_a_full_disk)
 {
     struct sink *s = make(false);
     ck_assert_int_eq(flush(s, 1, 10, 100), 0);
     for (int i = 0; i < 20; i++) {
-        fault.at = 1 + i % 3; /* sometimes the cut that undoes a write fails as well */
+        fault.at = 1 + i % 3; /* sometimes the truncation that undoes a write fails too */
         fault.times = 5;
         fault.error = ENOSPC;
         ck_assert_int_eq(flush(s, 1, 100, 100), ENOSPC);
@@ -190,7 +191,7 @@ START_TEST(a_full_disk_stays_full_for_a_while)
 }
 END_TEST
 
-START_TEST(close_that_fails_is_a_flush_that_failed)
+START_TEST(failed_close_fails_the_flush)
 {
     struct sink *s = make(false);
     ck_assert_int_eq(flush(s, 1, 10, 500), 0);
@@ -198,17 +199,17 @@ START_TEST(close_that_fails_is_a_flush_that_failed)
     fault.times = 1;
     fault.error = EIO;
     ck_assert_int_eq(flush(s, 1, 10, 100), EIO);
-    fault.at = 1; /* and the write that undoes it */
+    fault.at = 1; /* the write that undoes it fails too */
     fault.times = 1;
     ck_assert_int_eq(flush(s, 1, 10, 100), EIO);
-    check_file(part, false, 20, 1); /* close() could not guarantee it */
+    check_file(part, false, 20, 1); /* written, but close() failed: may not be on disk */
     ck_assert_int_eq(s->finish(s, final, false), 0);
-    check_file(final, false, 10, 1); /* undone, because the caller was told that it failed */
+    check_file(final, false, 10, 1); /* undone: flush() reported its failure */
     sink_free(s);
 }
 END_TEST
 
-START_TEST(finish_undoes_a_flush_that_failed)
+START_TEST(finish_undoes_a_failed_flush)
 {
     struct sink *s = make(false);
     ck_assert_int_eq(flush(s, 1, 10, 500), 0);
@@ -222,13 +223,13 @@ START_TEST(finish_undoes_a_flush_that_failed)
 }
 END_TEST
 
-START_TEST(a_file_that_cannot_be_cut_is_whole)
+START_TEST(file_is_valid_when_truncation_fails)
 {
     bool gzip = _i == 1;
     struct sink *s = make(gzip);
     ck_assert_int_eq(flush(s, 1, 10, 90000), 0);
     uint64_t size = contents(part)->len;
-    fault.at = 2; /* commit, cut */
+    fault.at = 2; /* commit, truncate */
     fault.times = 1;
     fault.error = EIO;
     ck_assert_int_eq(flush(s, 1, 0, 10), 0);
@@ -241,7 +242,7 @@ START_TEST(a_file_that_cannot_be_cut_is_whole)
 }
 END_TEST
 
-START_TEST(file_size_limit_of_the_process)
+START_TEST(recovers_from_the_file_size_limit)
 {
     bool gzip = _i == 1;
     struct rlimit old;
@@ -265,7 +266,7 @@ END_TEST
 
 /* ---- names and other programs' files --------------------------------------------------------- */
 
-START_TEST(missing_folders_are_made)
+START_TEST(creates_missing_folders)
 {
     char path[256];
     snprintf(path, sizeof(path), "%s/a//b/c/t.part", folder);
@@ -279,7 +280,7 @@ START_TEST(missing_folders_are_made)
 }
 END_TEST
 
-START_TEST(folder_that_is_a_file)
+START_TEST(fails_when_the_folder_is_a_file)
 {
     char path[256];
     close(open(part, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
@@ -295,7 +296,7 @@ START_TEST(folder_that_is_a_file)
 }
 END_TEST
 
-START_TEST(links_and_taken_names_are_refused)
+START_TEST(refuses_links_and_existing_files)
 {
     char target[128];
     snprintf(target, sizeof(target), "%s/target", folder);
@@ -310,7 +311,7 @@ START_TEST(links_and_taken_names_are_refused)
     ck_assert_uint_eq(contents(part)->len, 0);
     unlink(part);
     ck_assert_int_eq(flush(s, 1, 1, 1), 0);
-    /* Replaced by a link to itself below. */
+    /* Another process replaces the part file by a link to it. */
     ck_assert_int_eq(rename(part, target), 0);
     ck_assert_int_eq(symlink(target, part), 0);
     ck_assert_int_eq(flush(s, 1, 1, 1), ELOOP);
@@ -318,7 +319,7 @@ START_TEST(links_and_taken_names_are_refused)
 }
 END_TEST
 
-START_TEST(foreign_files_are_left_alone)
+START_TEST(does_not_change_other_programs_files)
 {
     struct sink *s = sink_file(part, false, 1);
     ck_assert_int_eq(flush(s, 1, 1, 1), 0);
@@ -340,7 +341,7 @@ START_TEST(foreign_files_are_left_alone)
     unlink(part);
     s = sink_file(part, false, 1);
     ck_assert_int_eq(flush(s, 1, 100, 1), 0);
-    ck_assert_int_eq(truncate(part, 5), 0); /* the sink's file, but emptied */
+    ck_assert_int_eq(truncate(part, 5), 0); /* the sink's file, but truncated by another program */
     ck_assert_int_eq(flush(s, 1, 1, 1), ESTALE);
     ck_assert_uint_eq(contents(part)->len, 5);
     unlink(part);
@@ -350,13 +351,13 @@ START_TEST(foreign_files_are_left_alone)
 }
 END_TEST
 
-START_TEST(no_descriptor_is_kept)
+START_TEST(keeps_no_descriptor_open)
 {
     int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
     close(before);
     struct sink *s = sink_file(part, true, 1);
     ck_assert_int_eq(flush(s, 1, 10, 10), 0);
-    /* longer than the sink left it: the excess is cut */
+    /* longer than the sink left it: the flush truncates the excess */
     ck_assert_int_eq(truncate(part, 100000), 0);
     ck_assert_int_eq(flush(s, 1, 10, 10), 0);
     check_file(part, true, 20, 1);
@@ -369,8 +370,8 @@ START_TEST(no_descriptor_is_kept)
 }
 END_TEST
 
-/* _i: 0 link works, 1 no link, 2 no link and no exclusive rename */
-START_TEST(final_name_is_never_taken_over)
+/* _i: 0 link() works, 1 link() fails, 2 link() and the exclusive rename fail */
+START_TEST(finish_refuses_an_existing_name)
 {
     link_error = _i >= 1 ? (const int[]){0, EPERM, ENOSYS}[_i] : 0;
     rename_new_error = _i == 2 ? EINVAL : 0;
@@ -383,7 +384,7 @@ START_TEST(final_name_is_never_taken_over)
     ck_assert_int_eq(s->finish(s, final, false), EEXIST);
     ck_assert_uint_eq(contents(final)->len, 6);
     check_file(part, false, 10, 1);
-    ck_assert_int_eq(flush(s, 1, 10, 10), 0); /* still the sink's file */
+    ck_assert_int_eq(flush(s, 1, 10, 10), 0); /* the part file is still the sink's */
     if (_i == 0) {
         ck_assert_int_eq(s->finish(s, final, true), 0);
     } else {
@@ -398,7 +399,7 @@ START_TEST(final_name_is_never_taken_over)
 END_TEST
 
 /* _i: 0 FIFO, 1 folder, 2 link, 3 link to nothing */
-START_TEST(only_files_are_replaced)
+START_TEST(finish_replaces_only_regular_files)
 {
     struct stat before, after;
     struct sink *s = make(false);
@@ -419,7 +420,7 @@ START_TEST(only_files_are_replaced)
 }
 END_TEST
 
-START_TEST(link_errors_that_are_final)
+START_TEST(reports_link_errors_without_a_fallback)
 {
     static const int errors[] = {EACCES, EROFS, EXDEV, EIO};
     struct sink *s = make(false);
@@ -432,7 +433,7 @@ START_TEST(link_errors_that_are_final)
         ck_assert_int_eq(s->finish(s, final, false), errors[i]);
     }
     check_file(part, false, 10, 1);
-    /* The link was made, but its answer was lost. */
+    /* link() made the link but reported an error, as NFS can. */
     link_error = EEXIST;
     ck_assert_int_eq(link(part, final), 0);
     ck_assert_int_eq(s->finish(s, final, false), 0);
@@ -442,7 +443,7 @@ START_TEST(link_errors_that_are_final)
 }
 END_TEST
 
-START_TEST(discard_removes_the_part)
+START_TEST(discard_removes_the_part_file)
 {
     struct sink *s = sink_file(part, true, 1);
     s->discard(s);
@@ -457,7 +458,7 @@ START_TEST(discard_removes_the_part)
 }
 END_TEST
 
-START_TEST(disk_low_looks_at_the_nearest_folder)
+START_TEST(disk_low_checks_the_nearest_existing_folder)
 {
     char path[256];
     snprintf(path, sizeof(path), "%s/not/there/t.part", folder);
@@ -465,7 +466,7 @@ START_TEST(disk_low_looks_at_the_nearest_folder)
     ck_assert_int_eq(sink_disk_low("not/there"), sink_disk_low("."));
     ck_assert_int_eq(sink_disk_low("/not/there"), sink_disk_low("/"));
     ck_assert_int_eq(sink_disk_low("/notthere"), sink_disk_low("/"));
-    ck_assert(!sink_disk_low("/proc/self")); /* no blocks at all: not a disk that can fill up */
+    ck_assert(!sink_disk_low("/proc/self")); /* has no blocks: not a disk that can fill up */
     sink_disk_low("");
 }
 END_TEST
@@ -476,34 +477,34 @@ Suite *suite_sink(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_set_timeout(all, 60);
-    tcase_add_loop_test(all, whole_after_every_flush, 0, 2);
-    tcase_add_test(all, other_readers_take_the_gzip);
-    tcase_add_loop_test(all, head_keeps_its_size, 0, 2);
-    tcase_add_test(all, a_kill_keeps_the_old_trace_or_the_new_one);
-    tcase_add_loop_test(all, short_and_interrupted_writes, 0, 2);
-    tcase_add_loop_test(all, any_call_may_fail, 0, 10);
-    tcase_add_test(all, a_full_disk_stays_full_for_a_while);
-    tcase_add_test(all, close_that_fails_is_a_flush_that_failed);
-    tcase_add_test(all, finish_undoes_a_flush_that_failed);
-    tcase_add_loop_test(all, a_file_that_cannot_be_cut_is_whole, 0, 2);
-    tcase_add_loop_test(all, file_size_limit_of_the_process, 0, 2);
-    tcase_add_test(all, missing_folders_are_made);
-    tcase_add_test(all, folder_that_is_a_file);
-    tcase_add_test(all, links_and_taken_names_are_refused);
-    tcase_add_test(all, foreign_files_are_left_alone);
-    tcase_add_test(all, no_descriptor_is_kept);
-    tcase_add_loop_test(all, final_name_is_never_taken_over, 0, 3);
-    tcase_add_loop_test(all, only_files_are_replaced, 0, 4);
-    tcase_add_test(all, link_errors_that_are_final);
-    tcase_add_test(all, discard_removes_the_part);
-    tcase_add_test(all, disk_low_looks_at_the_nearest_folder);
+    tcase_add_loop_test(all, file_is_valid_after_every_flush, 0, 2);
+    tcase_add_test(all, gzip_and_python_read_the_file);
+    tcase_add_loop_test(all, rejects_a_head_of_another_size, 0, 2);
+    tcase_add_test(all, kill_leaves_the_old_or_the_new_trace);
+    tcase_add_loop_test(all, completes_short_and_interrupted_writes, 0, 2);
+    tcase_add_loop_test(all, failed_call_keeps_the_file, 0, 10);
+    tcase_add_test(all, recovers_from_a_full_disk);
+    tcase_add_test(all, failed_close_fails_the_flush);
+    tcase_add_test(all, finish_undoes_a_failed_flush);
+    tcase_add_loop_test(all, file_is_valid_when_truncation_fails, 0, 2);
+    tcase_add_loop_test(all, recovers_from_the_file_size_limit, 0, 2);
+    tcase_add_test(all, creates_missing_folders);
+    tcase_add_test(all, fails_when_the_folder_is_a_file);
+    tcase_add_test(all, refuses_links_and_existing_files);
+    tcase_add_test(all, does_not_change_other_programs_files);
+    tcase_add_test(all, keeps_no_descriptor_open);
+    tcase_add_loop_test(all, finish_refuses_an_existing_name, 0, 3);
+    tcase_add_loop_test(all, finish_replaces_only_regular_files, 0, 4);
+    tcase_add_test(all, reports_link_errors_without_a_fallback);
+    tcase_add_test(all, discard_removes_the_part_file);
+    tcase_add_test(all, disk_low_checks_the_nearest_existing_folder);
     suite_add_tcase(suite, all);
     TCase *igzip = tcase_create("igzip");
     tcase_add_checked_fixture(igzip, setup_igzip, teardown);
     tcase_set_timeout(igzip, 60);
-    tcase_add_loop_test(igzip, whole_after_every_flush, 1, 2);
-    tcase_add_test(igzip, other_readers_take_the_gzip);
-    tcase_add_loop_test(igzip, head_keeps_its_size, 1, 2);
+    tcase_add_loop_test(igzip, file_is_valid_after_every_flush, 1, 2);
+    tcase_add_test(igzip, gzip_and_python_read_the_file);
+    tcase_add_loop_test(igzip, rejects_a_head_of_another_size, 1, 2);
     suite_add_tcase(suite, igzip);
     return suite;
 }

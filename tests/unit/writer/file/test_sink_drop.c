@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of a sink's drop(): the older part of the body is removed, or nothing changes, whichever
- * call fails and whenever the process is killed. */
+/* Tests of a sink's drop(): it removes the older part of the body, or changes nothing if a call
+ * fails or the process is killed. */
 #include "tests/support/sink_faults.h"
 
 #define OLDER 60u
 #define NEWER 40u
 
 /* A sink whose file has OLDER and NEWER events. *older receives the bytes of the older ones. */
-static struct sink *make_halves(bool gzip, uint64_t *older)
+static struct sink *make_two_parts(bool gzip, uint64_t *older)
 {
     struct sink *s = make(gzip);
     ck_assert_int_eq(flush(s, 7, OLDER, 4000), 0);
@@ -26,14 +26,14 @@ static const char *copy_name(void)
 
 /* Each call of a drop fails in turn. The file must be unchanged, no copy may be left, and the
  * drop must then succeed. */
-START_TEST(any_call_of_a_drop_may_fail)
+START_TEST(failed_drop_keeps_the_file)
 {
     bool gzip = (_i & 1) != 0;
     static const int errors[] = {ENOSPC, EIO, EDQUOT, EFBIG, 0};
     unsigned failures = 0;
     for (int at = 1; at < 16; at++) {
         uint64_t older;
-        struct sink *s = make_halves(gzip, &older);
+        struct sink *s = make_two_parts(gzip, &older);
         uint64_t size = s->bytes_written;
         uint64_t body_size = s->body_size;
         fault.error = errors[_i / 2];
@@ -64,10 +64,10 @@ START_TEST(any_call_of_a_drop_may_fail)
 }
 END_TEST
 
-START_TEST(a_kill_in_a_drop_keeps_the_file_whole)
+START_TEST(kill_during_drop_leaves_a_valid_file)
 {
     uint64_t older;
-    struct sink *s = make_halves(false, &older);
+    struct sink *s = make_two_parts(false, &older);
     kills.before = OLDER + NEWER;
     kills.after = NEWER;
     fault.after = judge;
@@ -79,11 +79,11 @@ START_TEST(a_kill_in_a_drop_keeps_the_file_whole)
 }
 END_TEST
 
-/* In a container, the next run has the pid of the killed one, and so the same names. */
-START_TEST(a_copy_left_by_a_killed_drop_is_replaced)
+/* In a container the next run may have the pid of the killed run, and so the same file names. */
+START_TEST(replaces_a_copy_left_by_a_killed_drop)
 {
     uint64_t older;
-    struct sink *s = make_halves(false, &older);
+    struct sink *s = make_two_parts(false, &older);
     close(open(copy_name(), O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
     ck_assert_int_eq(s->drop(s, older), 0);
     ck_assert_int_ne(access(copy_name(), F_OK), 0);
@@ -93,11 +93,11 @@ START_TEST(a_copy_left_by_a_killed_drop_is_replaced)
 END_TEST
 
 /* _i: 0 FIFO, 1 folder, 2 link, 3 link to nothing */
-START_TEST(other_files_with_the_copys_name_stay)
+START_TEST(refuses_other_files_with_the_copys_name)
 {
     uint64_t older;
     struct stat st;
-    struct sink *s = make_halves(false, &older);
+    struct sink *s = make_two_parts(false, &older);
     ck_assert_int_eq(_i == 0   ? mkfifo(copy_name(), 0666)
                      : _i == 1 ? mkdir(copy_name(), 0777)
                                : symlink(_i == 2 ? part : final, copy_name()),
@@ -112,13 +112,13 @@ START_TEST(other_files_with_the_copys_name_stay)
 }
 END_TEST
 
-START_TEST(only_what_is_there_is_dropped)
+START_TEST(rejects_a_drop_beyond_the_body)
 {
     uint64_t older;
     struct sink *s = make(false);
     ck_assert_int_eq(s->drop(s, 0), EBADF); /* nothing written yet */
     sink_free(s);
-    s = make_halves(false, &older);
+    s = make_two_parts(false, &older);
     ck_assert_int_eq(s->drop(s, s->body_size + 1), EBADF);
     ck_assert_int_eq(s->drop(s, s->body_size), 0);
     check_file(part, false, 0, 7);
@@ -138,11 +138,11 @@ Suite *suite_sink_drop(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_set_timeout(all, 60);
-    tcase_add_loop_test(all, any_call_of_a_drop_may_fail, 0, 10);
-    tcase_add_test(all, a_kill_in_a_drop_keeps_the_file_whole);
-    tcase_add_test(all, a_copy_left_by_a_killed_drop_is_replaced);
-    tcase_add_loop_test(all, other_files_with_the_copys_name_stay, 0, 4);
-    tcase_add_test(all, only_what_is_there_is_dropped);
+    tcase_add_loop_test(all, failed_drop_keeps_the_file, 0, 10);
+    tcase_add_test(all, kill_during_drop_leaves_a_valid_file);
+    tcase_add_test(all, replaces_a_copy_left_by_a_killed_drop);
+    tcase_add_loop_test(all, refuses_other_files_with_the_copys_name, 0, 4);
+    tcase_add_test(all, rejects_a_drop_beyond_the_body);
     suite_add_tcase(suite, all);
     return suite;
 }

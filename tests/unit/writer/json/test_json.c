@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json.h: numbers, strings, each event's exact text, cut and hostile data. */
+/* Tests of writer/json/json.h: numbers, strings, the exact text of each event, truncated and
+ * hostile data. */
 #include "writer/json/json.h"
 
 #include <check.h>
@@ -19,7 +20,7 @@ static const struct json_place place = {77, 78, 1234, 1801};
 static struct buf out;
 
 /* Empties the buffer. Returns its text, terminated, valid until the next call. */
-static const char *taken(void)
+static const char *take_text(void)
 {
     static char *text;
     free(text);
@@ -41,7 +42,7 @@ static uint64_t next_random(void)
     return state;
 }
 
-/* A record of exactly its size on the heap, so that ASan sees an overread. */
+/* Allocates exactly the record's size, so that ASan sees an overread. */
 static struct record *make(uint8_t kind, uint8_t category, const char *name, uint8_t data_kind,
                            const void *data, size_t n)
 {
@@ -65,7 +66,7 @@ static const char *text_of(struct record *r)
 {
     json_record(&out, r, record_name(r), &place, dtypes, N_DTYPES);
     free(r);
-    return taken();
+    return take_text();
 }
 
 /* ---- DATA_* ---------------------------------------------------------------------------------- */
@@ -110,44 +111,44 @@ static void add_tag(struct buf *b, uint8_t tag)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-START_TEST(integers)
+START_TEST(writes_integers)
 {
     static const int64_t some[] = {0, 1, -1, 9, 10, 99, 100, 101, -100, INT64_MAX, INT64_MIN};
     char expected[32];
     for (size_t i = 0; i < sizeof(some) / sizeof(*some); i++) {
         json_int(&out, some[i]);
         snprintf(expected, sizeof(expected), "%lld", (long long)some[i]);
-        ck_assert_str_eq(taken(), expected);
+        ck_assert_str_eq(take_text(), expected);
     }
     for (uint64_t power = 1; power < 10000000000000000000u; power *= 10) {
         for (int64_t step = -1; step <= 1; step++) {
             uint64_t v = power + (uint64_t)step;
             json_uint(&out, v);
             snprintf(expected, sizeof(expected), "%llu", (unsigned long long)v);
-            ck_assert_str_eq(taken(), expected);
+            ck_assert_str_eq(take_text(), expected);
         }
     }
     for (int i = 0; i < 100000; i++) {
         int64_t v = (int64_t)(next_random() >> (i % 64));
         json_int(&out, i & 1 ? v : -(v >> 1));
         snprintf(expected, sizeof(expected), "%lld", (long long)(i & 1 ? v : -(v >> 1)));
-        ck_assert_str_eq(taken(), expected);
+        ck_assert_str_eq(take_text(), expected);
     }
 }
 END_TEST
 
-START_TEST(unsigned_beyond_int64_is_a_string)
+START_TEST(writes_unsigned_beyond_int64_as_string)
 {
     json_uint(&out, INT64_MAX);
-    ck_assert_str_eq(taken(), "9223372036854775807");
+    ck_assert_str_eq(take_text(), "9223372036854775807");
     json_uint(&out, (uint64_t)INT64_MAX + 1);
-    ck_assert_str_eq(taken(), "\"9223372036854775808\"");
+    ck_assert_str_eq(take_text(), "\"9223372036854775808\"");
     json_uint(&out, UINT64_MAX);
-    ck_assert_str_eq(taken(), "\"18446744073709551615\"");
+    ck_assert_str_eq(take_text(), "\"18446744073709551615\"");
 }
 END_TEST
 
-START_TEST(microseconds)
+START_TEST(writes_nanoseconds_as_microseconds)
 {
     static const struct {
         int64_t ns;
@@ -166,7 +167,7 @@ START_TEST(microseconds)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         json_us(&out, cases[i].ns);
-        ck_assert_str_eq(taken(), cases[i].text);
+        ck_assert_str_eq(take_text(), cases[i].text);
     }
 }
 END_TEST
@@ -174,14 +175,14 @@ END_TEST
 static void check_real(double v)
 {
     json_real(&out, v);
-    const char *text = taken();
+    const char *text = take_text();
     ck_assert_msg(json_valid(text, strlen(text)), "%s", text);
     char *end;
     double back = strtod(text, &end);
     ck_assert_msg(*end == '\0' && memcmp(&back, &v, sizeof(v)) == 0, "%a became %s", v, text);
 }
 
-/* Doubles of every class. The texts are read back in the C locale. */
+/* Doubles of every class, read back in the C locale. */
 static void check_reals(void)
 {
     static const double some[] = {0.0,
@@ -220,15 +221,15 @@ static void check_reals(void)
     }
 }
 
-START_TEST(reals_read_back)
+START_TEST(reals_read_back_exactly)
 {
     check_reals();
     json_real(&out, 0.25);
-    ck_assert_str_eq(taken(), "0.250");
+    ck_assert_str_eq(take_text(), "0.250");
     json_real(&out, -3);
-    ck_assert_str_eq(taken(), "-3.0");
+    ck_assert_str_eq(take_text(), "-3.0");
     json_real(&out, 1e100);
-    ck_assert_str_eq(taken(), "1.0e+100");
+    ck_assert_str_eq(take_text(), "1.0e+100");
 }
 END_TEST
 
@@ -242,22 +243,22 @@ START_TEST(reals_ignore_the_locale)
     if (!comma)
         return;
     json_real(&out, 1.0 / 3);
-    ck_assert_str_eq(taken(), "3.333333333333333e-01");
+    ck_assert_str_eq(take_text(), "3.333333333333333e-01");
     json_real(&out, 6.25);
-    ck_assert_str_eq(taken(), "6.250");
+    ck_assert_str_eq(take_text(), "6.250");
 }
 END_TEST
 
-START_TEST(reals_that_are_no_numbers_are_quoted)
+START_TEST(quotes_nan_and_infinity)
 {
     json_real(&out, NAN);
-    ck_assert_str_eq(taken(), "\"NaN\"");
+    ck_assert_str_eq(take_text(), "\"NaN\"");
     json_real(&out, -(double)NAN);
-    ck_assert_str_eq(taken(), "\"NaN\"");
+    ck_assert_str_eq(take_text(), "\"NaN\"");
     json_real(&out, INFINITY);
-    ck_assert_str_eq(taken(), "\"Infinity\"");
+    ck_assert_str_eq(take_text(), "\"Infinity\"");
     json_real(&out, -INFINITY);
-    ck_assert_str_eq(taken(), "\"-Infinity\"");
+    ck_assert_str_eq(take_text(), "\"-Infinity\"");
 }
 END_TEST
 
@@ -265,7 +266,7 @@ END_TEST
 
 #define FFFD "\xef\xbf\xbd"
 
-START_TEST(strings)
+START_TEST(escapes_and_repairs_strings)
 {
     static const struct {
         const char *in, *text;
@@ -288,7 +289,7 @@ START_TEST(strings)
          "\"" FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD "A\""},
         {"\xf4\x91\x92\x93\xff\x41\x80\xbf\x42", "\"" FFFD FFFD FFFD FFFD FFFD "A" FFFD FFFD "B\""},
         {"\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", "\"" FFFD FFFD FFFD FFFD "A\""},
-        /* cut at the end */
+        /* truncated characters */
         {"x\xc3", "\"x" FFFD "\""},
         {"x\xe6\x97", "\"x" FFFD "\""},
         {"x\xf0\x9f\x98", "\"x" FFFD "\""},
@@ -296,14 +297,14 @@ START_TEST(strings)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         json_string(&out, cases[i].in, strlen(cases[i].in));
-        ck_assert_str_eq(taken(), cases[i].text);
+        ck_assert_str_eq(take_text(), cases[i].text);
     }
     json_string(&out, "a\0b", 3);
-    ck_assert_str_eq(taken(), "\"a\\u0000b\"");
+    ck_assert_str_eq(take_text(), "\"a\\u0000b\"");
 }
 END_TEST
 
-/* By an independent implementation of the rule: one U+FFFD for the longest start of a legal
+/* An independent implementation of Unicode's rule: one U+FFFD for the longest start of a legal
  * character, otherwise one for each byte. */
 static void slow_string(struct buf *b, const uint8_t *in, size_t n)
 {
@@ -332,7 +333,7 @@ static void slow_string(struct buf *b, const uint8_t *in, size_t n)
     buf_put(b, "\"", 1);
 }
 
-START_TEST(repair_agrees_with_the_rule)
+START_TEST(utf8_repair_follows_unicode)
 {
     static const uint8_t edges[] = {0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0,
                                     0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef,
@@ -357,7 +358,7 @@ START_TEST(repair_agrees_with_the_rule)
 }
 END_TEST
 
-START_TEST(long_strings_are_cut_between_characters)
+START_TEST(keeps_long_utf8_strings)
 {
     char text[1100];
     for (size_t lead = 0; lead < 9; lead++) {
@@ -377,7 +378,7 @@ END_TEST
 
 /* ---- spans ----------------------------------------------------------------------------------- */
 
-START_TEST(operator)
+START_TEST(writes_an_operator)
 {
     struct record *r = make(REC_SPAN, CAT_CPU_OP, "aten::mm", DATA_NONE, NULL, 0);
     r->id = 17;
@@ -387,7 +388,7 @@ START_TEST(operator)
 }
 END_TEST
 
-START_TEST(operator_with_sequence_number)
+START_TEST(writes_the_sequence_number)
 {
     struct record *r = make(REC_SPAN, CAT_CPU_OP, "TBackward0", DATA_NONE, NULL, 0);
     r->id = 18;
@@ -400,7 +401,7 @@ START_TEST(operator_with_sequence_number)
 }
 END_TEST
 
-START_TEST(operator_with_shapes)
+START_TEST(writes_input_shapes)
 {
     struct buf d = {0};
     static const int64_t sizes[] = {2, 3, -1};
@@ -433,7 +434,7 @@ START_TEST(operator_with_shapes)
 }
 END_TEST
 
-START_TEST(cut_shapes_give_their_whole_items)
+START_TEST(truncated_shapes_give_complete_inputs)
 {
     struct buf d = {0};
     static const int64_t sizes[] = {INT64_MIN, 3};
@@ -459,7 +460,7 @@ START_TEST(cut_shapes_give_their_whole_items)
 }
 END_TEST
 
-START_TEST(call_into_cuda_names_its_operator)
+START_TEST(cuda_call_names_its_operator)
 {
     struct record *r = make(REC_SPAN, CAT_CUDA_RUNTIME, "cudaLaunchKernel", DATA_NONE, NULL, 0);
     r->id = 5;
@@ -480,7 +481,7 @@ START_TEST(call_into_cuda_names_its_operator)
 }
 END_TEST
 
-START_TEST(extras_follow_the_args)
+START_TEST(writes_flops_and_bytes)
 {
     static const uint64_t extras[] = {1000, 24};
     struct record *r = make(REC_SPAN, CAT_CPU_OP, "aten::mm", DATA_NONE, extras, sizeof extras);
@@ -498,7 +499,7 @@ START_TEST(extras_follow_the_args)
 }
 END_TEST
 
-START_TEST(annotation_with_args)
+START_TEST(writes_annotation_arguments)
 {
     struct buf d = {0};
     add_text(&d, "k\"1", "v\n1");
@@ -521,20 +522,20 @@ START_TEST(annotation_with_args)
 }
 END_TEST
 
-START_TEST(duration_is_never_negative)
+START_TEST(writes_no_negative_time)
 {
     struct json_place at = {1, 2, 500, 400};
     struct record *r = make(REC_SPAN, CAT_CPU_OP, "a", DATA_NONE, NULL, 0);
     json_record(&out, r, record_name(r), &at, NULL, 0);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"ts\": 0.500, \"dur\": 0.000,"));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"ts\": 0.500, \"dur\": 0.000,"));
     at.start_ns = -300;
     json_record(&out, r, record_name(r), &at, NULL, 0);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"ts\": 0.000, \"dur\": 0.400,"));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"ts\": 0.000, \"dur\": 0.400,"));
     free(r);
 }
 END_TEST
 
-START_TEST(long_and_hostile_names)
+START_TEST(hostile_names_give_valid_json)
 {
     char name[2000];
     for (size_t n = 500; n < sizeof(name); n += 7) {
@@ -549,7 +550,7 @@ END_TEST
 
 /* ---- other events ---------------------------------------------------------------------------- */
 
-START_TEST(instant)
+START_TEST(writes_an_instant)
 {
     struct buf d = {0};
     const char *text = text_of(make(REC_INSTANT, CAT_USER_ANNOTATION, "now", DATA_NONE, NULL, 0));
@@ -609,7 +610,7 @@ static struct record *make_memory(int32_t type, int32_t index)
     return r;
 }
 
-START_TEST(memory)
+START_TEST(writes_memory_events)
 {
     struct record *r = make_memory(1, 0);
     r->parent = 12;
@@ -631,47 +632,48 @@ START_TEST(memory)
 }
 END_TEST
 
-START_TEST(flow)
+START_TEST(writes_flow_arrows)
 {
     struct json_place to = {77, 79, 5000, 5000};
     json_flow(&out, "fwdbwd", 6, &place, &to);
-    ck_assert_str_eq(taken(), "{\"ph\": \"s\", \"id\": 6, \"pid\": 77, \"tid\": 78, \"ts\": 1.234, "
-                              "\"cat\": \"fwdbwd\", \"name\": \"fwdbwd\"},\n"
-                              "{\"ph\": \"f\", \"id\": 6, \"pid\": 77, \"tid\": 79, \"ts\": 5.000, "
-                              "\"cat\": \"fwdbwd\", \"name\": \"fwdbwd\", \"bp\": \"e\"},\n");
+    ck_assert_str_eq(take_text(),
+                     "{\"ph\": \"s\", \"id\": 6, \"pid\": 77, \"tid\": 78, \"ts\": 1.234, "
+                     "\"cat\": \"fwdbwd\", \"name\": \"fwdbwd\"},\n"
+                     "{\"ph\": \"f\", \"id\": 6, \"pid\": 77, \"tid\": 79, \"ts\": 5.000, "
+                     "\"cat\": \"fwdbwd\", \"name\": \"fwdbwd\", \"bp\": \"e\"},\n");
     /* readers would parse a string as hexadecimal */
     json_flow(&out, "fwdbwd", UINT64_MAX, &place, &to);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"id\": 9223372036854775807,"));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"id\": 9223372036854775807,"));
 }
 END_TEST
 
-START_TEST(meta)
+START_TEST(writes_metadata)
 {
     json_meta_text(&out, "thread_name", 77, 78, "name", "main \xff", 6);
-    ck_assert_str_eq(taken(),
+    ck_assert_str_eq(take_text(),
                      "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": 77, \"tid\": 78, "
                      "\"ts\": 0.000, \"args\": {\"name\": \"main " FFFD "\"}},\n");
     json_meta_text(&out, "thread_name", 77, 78, "name", "",
-                   0); /* Perfetto counts an error for one */
+                   0); /* Perfetto counts an empty name as an error */
     ck_assert_uint_eq(out.len, 0);
     json_meta_number(&out, "process_sort_index", 77, 0, -5);
-    ck_assert_str_eq(taken(), "{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": 77, "
-                              "\"tid\": 0, \"ts\": 0.000, \"args\": {\"sort_index\": -5}},\n");
+    ck_assert_str_eq(take_text(), "{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": 77, "
+                                  "\"tid\": 0, \"ts\": 0.000, \"args\": {\"sort_index\": -5}},\n");
 }
 END_TEST
 
-START_TEST(span)
+START_TEST(writes_a_span)
 {
     json_span(&out, CAT_USER_ANNOTATION, "ProfilerStep#3", &place, "\"n\": 1");
-    ck_assert_str_eq(taken(), "{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": "
-                              "\"ProfilerStep#3\", \"pid\": 77, \"tid\": 78, \"ts\": 1.234, "
-                              "\"dur\": 0.567, \"args\": {\"n\": 1}},\n");
+    ck_assert_str_eq(take_text(), "{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": "
+                                  "\"ProfilerStep#3\", \"pid\": 77, \"tid\": 78, \"ts\": 1.234, "
+                                  "\"dur\": 0.567, \"args\": {\"n\": 1}},\n");
     json_span(&out, CAT_CPU_OP, "a", &place, "");
-    ck_assert_ptr_nonnull(strstr(taken(), "\"args\": {}},\n"));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"args\": {}},\n"));
 }
 END_TEST
 
-START_TEST(shapes_among_args)
+START_TEST(writes_shapes_among_arguments)
 {
     static const int64_t sizes[] = {2, 3};
     struct buf shapes = {0}, args = {0};
@@ -701,9 +703,9 @@ START_TEST(unknown_kinds_and_padding_write_nothing)
 }
 END_TEST
 
-/* ---- whole or nothing, hostile data ---------------------------------------------------------- */
+/* ---- full buffers ---------------------------------------------------------------------------- */
 
-START_TEST(a_full_buffer_holds_whole_events_only)
+START_TEST(full_buffer_holds_only_whole_events)
 {
     struct buf d = {0};
     add_text(&d, "", "own");
@@ -743,37 +745,37 @@ Suite *suite_json(void)
 {
     Suite *suite = suite_create("json");
     TCase *numbers = tcase_create("numbers");
-    tcase_add_test(numbers, integers);
-    tcase_add_test(numbers, unsigned_beyond_int64_is_a_string);
-    tcase_add_test(numbers, microseconds);
-    tcase_add_test(numbers, reals_read_back);
+    tcase_add_test(numbers, writes_integers);
+    tcase_add_test(numbers, writes_unsigned_beyond_int64_as_string);
+    tcase_add_test(numbers, writes_nanoseconds_as_microseconds);
+    tcase_add_test(numbers, reals_read_back_exactly);
     tcase_add_test(numbers, reals_ignore_the_locale);
-    tcase_add_test(numbers, reals_that_are_no_numbers_are_quoted);
+    tcase_add_test(numbers, quotes_nan_and_infinity);
     suite_add_tcase(suite, numbers);
     TCase *text = tcase_create("strings");
-    tcase_add_test(text, strings);
-    tcase_add_test(text, repair_agrees_with_the_rule);
-    tcase_add_test(text, long_strings_are_cut_between_characters);
+    tcase_add_test(text, escapes_and_repairs_strings);
+    tcase_add_test(text, utf8_repair_follows_unicode);
+    tcase_add_test(text, keeps_long_utf8_strings);
     suite_add_tcase(suite, text);
     TCase *events = tcase_create("events");
-    tcase_add_test(events, operator);
-    tcase_add_test(events, operator_with_sequence_number);
-    tcase_add_test(events, operator_with_shapes);
-    tcase_add_test(events, cut_shapes_give_their_whole_items);
-    tcase_add_test(events, call_into_cuda_names_its_operator);
-    tcase_add_test(events, extras_follow_the_args);
-    tcase_add_test(events, annotation_with_args);
-    tcase_add_test(events, duration_is_never_negative);
-    tcase_add_test(events, long_and_hostile_names);
-    tcase_add_test(events, instant);
+    tcase_add_test(events, writes_an_operator);
+    tcase_add_test(events, writes_the_sequence_number);
+    tcase_add_test(events, writes_input_shapes);
+    tcase_add_test(events, truncated_shapes_give_complete_inputs);
+    tcase_add_test(events, cuda_call_names_its_operator);
+    tcase_add_test(events, writes_flops_and_bytes);
+    tcase_add_test(events, writes_annotation_arguments);
+    tcase_add_test(events, writes_no_negative_time);
+    tcase_add_test(events, hostile_names_give_valid_json);
+    tcase_add_test(events, writes_an_instant);
     tcase_add_test(events, counter_has_one_series_per_event);
-    tcase_add_test(events, memory);
-    tcase_add_test(events, flow);
-    tcase_add_test(events, meta);
-    tcase_add_test(events, span);
-    tcase_add_test(events, shapes_among_args);
+    tcase_add_test(events, writes_memory_events);
+    tcase_add_test(events, writes_flow_arrows);
+    tcase_add_test(events, writes_metadata);
+    tcase_add_test(events, writes_a_span);
+    tcase_add_test(events, writes_shapes_among_arguments);
     tcase_add_test(events, unknown_kinds_and_padding_write_nothing);
-    tcase_add_test(events, a_full_buffer_holds_whole_events_only);
+    tcase_add_test(events, full_buffer_holds_only_whole_events);
     suite_add_tcase(suite, events);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json_check.h: what is accepted, with which output, what is refused and
- * where. Nothing may be read or written out of bounds. */
+/* Tests of writer_check_json() in writer/json/json_scan.h: the output for valid JSON, and the place
+ * and reason of each fault. No access may be out of bounds. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "tests/fuzz/json_valid.h"
 #include "writer/json/json_scan.h"
 
-/* On heap blocks of the exact size, so that ASan sees an overrun. */
+/* Uses heap blocks of the exact size, so that ASan sees an overrun. */
 static size_t check(const char *text, size_t len, char *out, struct json_fault *fault)
 {
     char *given = malloc(len ? len : 1), *made = malloc(len ? len : 1);
@@ -26,7 +26,7 @@ static size_t check(const char *text, size_t len, char *out, struct json_fault *
 
 static const struct {
     const char *text, *out;
-} taken[] = {
+} accepted[] = {
     {"1", "1"},
     {" \t\r\n-0.5e+3 ", "-0.5e+3"},
     {"0", "0"},
@@ -54,12 +54,13 @@ static const struct {
     {"\"\x7f h\xc3\xa9llo \xf0\x9f\x98\x80\"", "\"\x7f h\xc3\xa9llo \xf0\x9f\x98\x80\""},
 };
 
-START_TEST(takes)
+START_TEST(accepts_valid_json)
 {
     char out[256];
     struct json_fault fault;
-    const char *want = taken[_i].out;
-    ck_assert_uint_eq(check(taken[_i].text, strlen(taken[_i].text), out, &fault), strlen(want));
+    const char *want = accepted[_i].out;
+    ck_assert_uint_eq(check(accepted[_i].text, strlen(accepted[_i].text), out, &fault),
+                      strlen(want));
     ck_assert_str_eq(out, want);
     ck_assert(json_valid(out, strlen(out)));
 }
@@ -121,7 +122,7 @@ static const struct {
     {"\"\xf4\x90\x80\x80\"", 1, "not UTF-8"},
 };
 
-START_TEST(refuses)
+START_TEST(refuses_invalid_json)
 {
     char out[256];
     struct json_fault fault = {99, ""};
@@ -132,7 +133,7 @@ START_TEST(refuses)
 }
 END_TEST
 
-START_TEST(depth)
+START_TEST(refuses_deeply_nested_json)
 {
     char text[2 * JSON_DEPTH + 3], out[sizeof text];
     struct json_fault fault;
@@ -146,7 +147,7 @@ START_TEST(depth)
 END_TEST
 
 /* Every text, truncated anywhere or with any byte changed, is refused or gives valid output. */
-START_TEST(never_lets_bad_json_through)
+START_TEST(mutated_json_gives_valid_output_or_none)
 {
     static const char text[] = "{\"a\\u00e9\\ud83d\\ude00\\n\": [1, -2.5e-3, true, null, "
                                "\"\xf0\x9f\x98\x80\"], \"b\": {}}";
@@ -168,10 +169,10 @@ Suite *suite_json_check(void)
 {
     Suite *suite = suite_create("json_check");
     TCase *all = tcase_create("all");
-    tcase_add_loop_test(all, takes, 0, sizeof taken / sizeof taken[0]);
-    tcase_add_loop_test(all, refuses, 0, sizeof refused / sizeof refused[0]);
-    tcase_add_test(all, depth);
-    tcase_add_test(all, never_lets_bad_json_through);
+    tcase_add_loop_test(all, accepts_valid_json, 0, sizeof accepted / sizeof accepted[0]);
+    tcase_add_loop_test(all, refuses_invalid_json, 0, sizeof refused / sizeof refused[0]);
+    tcase_add_test(all, refuses_deeply_nested_json);
+    tcase_add_test(all, mutated_json_gives_valid_output_or_none);
     suite_add_tcase(suite, all);
     return suite;
 }

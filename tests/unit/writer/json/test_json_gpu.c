@@ -15,7 +15,7 @@ static const struct json_link no_link;
 static struct buf out;
 
 /* The buffer's text, terminated, valid until the next call. Each line must be strict JSON. */
-static const char *taken(void)
+static const char *take_text(void)
 {
     static char *text;
     free(text);
@@ -83,12 +83,12 @@ static struct gpu_record make_copy(void)
 static const char *work_text(const struct gpu_record *r, const struct json_link *link)
 {
     json_gpu_work(&out, r, &place, link);
-    return taken();
+    return take_text();
 }
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-START_TEST(kernel)
+START_TEST(writes_a_kernel)
 {
     struct gpu_record r = make_kernel();
     struct json_link link = {.external_id = 112};
@@ -99,7 +99,7 @@ START_TEST(kernel)
 }
 END_TEST
 
-START_TEST(kernel_of_a_graph)
+START_TEST(writes_a_graph_kernel)
 {
     struct gpu_record r = make_kernel();
     r.graph = 3;
@@ -122,7 +122,7 @@ START_TEST(kernel_of_a_graph)
 }
 END_TEST
 
-START_TEST(what_is_unknown_is_left_out)
+START_TEST(omits_unknown_values)
 {
     struct gpu_record r = make_kernel();
     r.device = r.context = r.stream = GPU_NONE;
@@ -145,7 +145,7 @@ START_TEST(what_is_unknown_is_left_out)
 }
 END_TEST
 
-START_TEST(decimals)
+START_TEST(writes_decimals)
 {
     static const struct {
         float value;
@@ -171,7 +171,7 @@ START_TEST(decimals)
 }
 END_TEST
 
-START_TEST(graph_as_a_whole)
+START_TEST(writes_a_whole_graph)
 {
     struct gpu_record r = {
         .kind = GPU_GRAPH, .correlation = 5, .context = 1, .stream = 13, .graph = 2};
@@ -184,7 +184,7 @@ START_TEST(graph_as_a_whole)
 }
 END_TEST
 
-START_TEST(copy)
+START_TEST(writes_a_copy)
 {
     struct gpu_record r = make_copy();
     struct json_link link = {.external_id = 3};
@@ -208,23 +208,24 @@ START_TEST(copy)
 }
 END_TEST
 
-START_TEST(copy_that_takes_no_time_has_no_bandwidth)
+START_TEST(copy_without_duration_has_no_bandwidth)
 {
     struct gpu_record r = make_copy();
     struct json_place at = {1, 2, 5, 5};
     json_gpu_work(&out, &r, &at, &no_link);
-    const char *text = taken();
+    const char *text = take_text();
     ck_assert_ptr_nonnull(strstr(text, "\"dur\": 0.000, "));
     ck_assert_ptr_nonnull(strstr(text, "\"bytes\": 567000}},\n"));
     r.copy.bytes = UINT64_MAX;
     at.end_ns = 6;
     json_gpu_work(&out, &r, &at, &no_link);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"bytes\": \"18446744073709551615\", \"memory bandwidth "
-                                          "(GB/s)\": 9000000000000000000.0}},\n"));
+    ck_assert_ptr_nonnull(strstr(take_text(),
+                                 "\"bytes\": \"18446744073709551615\", \"memory bandwidth "
+                                 "(GB/s)\": 9000000000000000000.0}},\n"));
 }
 END_TEST
 
-START_TEST(copies_are_named_as_kineto_names_them)
+START_TEST(names_copies_as_kineto_does)
 {
     struct gpu_record r = make_copy();
     r.copy.kind = 8;
@@ -241,7 +242,7 @@ START_TEST(copies_are_named_as_kineto_names_them)
 }
 END_TEST
 
-START_TEST(copy_between_devices)
+START_TEST(writes_a_copy_between_devices)
 {
     struct gpu_record r = make_copy();
     r.flags = GPU_PEER | GPU_ASYNC;
@@ -264,11 +265,11 @@ START_TEST(copy_between_devices)
 }
 END_TEST
 
-START_TEST(fill)
+START_TEST(writes_a_memset)
 {
     struct gpu_record r = make_copy();
     r.kind = GPU_FILL;
-    r.flags = GPU_PEER; /* has no meaning here */
+    r.flags = GPU_PEER; /* has no meaning for a memset */
     ck_assert_str_eq(
         work_text(&r, &no_link),
         HEAD("gpu_memset",
@@ -280,38 +281,38 @@ END_TEST
 
 /* ---- calls, waits, events -------------------------------------------------------------------- */
 
-START_TEST(call)
+START_TEST(writes_a_cuda_call)
 {
     struct gpu_record r = {.kind = GPU_CALL, .correlation = UINT32_MAX, .stream = 7};
     r.call.cbid = 211;
     set_name(&r, "cudaLaunchKernel");
     json_gpu_call(&out, &r, &place, 112, 0);
     ck_assert_str_eq(
-        taken(),
+        take_text(),
         HEAD("cuda_runtime", "cudaLaunchKernel") "\"External id\": 112, "
                                                  "\"cbid\": 211, \"correlation\": 4294967295}},\n");
     set_name(&r, "cuLaunchKernel");
     r.flags = GPU_DRIVER | GPU_FAILED;
     json_gpu_call(&out, &r, &place, 0, 0);
     ck_assert_str_eq(
-        taken(),
+        take_text(),
         HEAD("cuda_driver", "cuLaunchKernel") "\"cbid\": 211, "
                                               "\"correlation\": 4294967295, \"failed\": true}},\n");
     r.correlation = 0;
     json_gpu_call(&out, &r, &place, 0, 0);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"args\": {\"failed\": true}},\n"));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"args\": {\"failed\": true}},\n"));
     r.flags = 0;
     json_gpu_call(&out, &r, &place, 5, 0);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"args\": {\"External id\": 5}},\n"));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"args\": {\"External id\": 5}},\n"));
     json_gpu_call(&out, &r, &place, 0, 0);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"args\": {}},\n"));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"args\": {}},\n"));
     r.name_len = 0;
     json_gpu_call(&out, &r, &place, 0, 0);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"unknown CUDA call\""));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"unknown CUDA call\""));
 }
 END_TEST
 
-START_TEST(waits)
+START_TEST(writes_synchronizations)
 {
     struct gpu_record r = {.kind = GPU_SYNC, .correlation = 24, .context = 1, .stream = GPU_NONE};
     struct json_wait wait = {-1, -1};
@@ -319,7 +320,7 @@ START_TEST(waits)
     r.sync.event = 9;
     json_gpu_sync(&out, &r, &place, 2, &wait);
     ck_assert_str_eq(
-        taken(),
+        take_text(),
         HEAD("cuda_sync",
              "Event Sync") "\"External id\": 2, "
                            "\"cuda_sync_kind\": \"Event Sync\", \"wait_on_stream\": -1, "
@@ -332,7 +333,7 @@ START_TEST(waits)
     wait = (struct json_wait){7, UINT32_MAX};
     json_gpu_sync(&out, &r, &place, 0, &wait);
     ck_assert_str_eq(
-        taken(),
+        take_text(),
         HEAD("cuda_sync", "Stream Wait Event") "\"cuda_sync_kind\": "
                                                "\"Stream Wait Event\", \"wait_on_stream\": 7, "
                                                "\"wait_on_cuda_event_record_corr_id\": 4294967295, "
@@ -343,48 +344,48 @@ START_TEST(waits)
     r.sync.result = 700;
     json_gpu_sync(&out, &r, &place, 0, &wait);
     ck_assert_str_eq(
-        taken(),
+        take_text(),
         HEAD("cuda_sync", "Stream Sync") "\"cuda_sync_kind\": \"Stream Sync\", "
                                          "\"stream\": 20, \"correlation\": 24, \"device\": -1, "
                                          "\"context\": 1, \"result\": 700}},\n");
     r.sync.type = 4;
     json_gpu_sync(&out, &r, &place, 0, &wait);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"cuda_sync_kind\": \"Context Sync\", \"stream\""));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"cuda_sync_kind\": \"Context Sync\", \"stream\""));
     r.sync.type = 5;
     json_gpu_sync(&out, &r, &place, 0, &wait);
-    ck_assert_ptr_nonnull(strstr(taken(), "\"cuda_sync_kind\": \"Unknown Sync\", \"stream\""));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"cuda_sync_kind\": \"Unknown Sync\", \"stream\""));
 }
 END_TEST
 
-START_TEST(overhead)
+START_TEST(writes_overhead)
 {
     struct gpu_record r = {.kind = GPU_OVERHEAD};
     set_name(&r, "Buffer Flush");
     json_gpu_overhead(&out, &r, &place);
-    ck_assert_str_eq(taken(), HEAD("overhead", "Buffer Flush") "}},\n");
+    ck_assert_str_eq(take_text(), HEAD("overhead", "Buffer Flush") "}},\n");
     r.name = NULL;
     json_gpu_overhead(&out, &r, &place);
-    ck_assert_str_eq(taken(), HEAD("overhead", "Unknown") "}},\n");
+    ck_assert_str_eq(take_text(), HEAD("overhead", "Unknown") "}},\n");
 }
 END_TEST
 
-START_TEST(annotation)
+START_TEST(writes_a_gpu_annotation)
 {
     json_gpu_annotation(&out, "Optimizer.step#SGD.step", 23, &place, 21222);
-    ck_assert_str_eq(taken(), HEAD("gpu_user_annotation",
-                                   "Optimizer.step#SGD.step") "\"External id\": 21222}},\n");
+    ck_assert_str_eq(take_text(), HEAD("gpu_user_annotation",
+                                       "Optimizer.step#SGD.step") "\"External id\": 21222}},\n");
     json_gpu_annotation(&out, "", 0, &place, 0);
-    ck_assert_str_eq(taken(), HEAD("gpu_user_annotation", "") "}},\n");
+    ck_assert_str_eq(take_text(), HEAD("gpu_user_annotation", "") "}},\n");
 }
 END_TEST
 
-START_TEST(arrows)
+START_TEST(writes_arrows)
 {
     json_gpu_arrow_start(&out, 135071, &place);
-    ck_assert_str_eq(taken(), "{\"ph\": \"s\", \"id\": 135071, \"pid\": 77, \"tid\": 78, "
-                              "\"ts\": 1.234, \"cat\": \"ac2g\", \"name\": \"ac2g\"},\n");
+    ck_assert_str_eq(take_text(), "{\"ph\": \"s\", \"id\": 135071, \"pid\": 77, \"tid\": 78, "
+                                  "\"ts\": 1.234, \"cat\": \"ac2g\", \"name\": \"ac2g\"},\n");
     json_gpu_arrow_end(&out, UINT64_MAX, &place);
-    ck_assert_str_eq(taken(),
+    ck_assert_str_eq(take_text(),
                      "{\"ph\": \"f\", \"id\": 9223372036854775807, \"pid\": 77, \"tid\": 78, "
                      "\"ts\": 1.234, \"cat\": \"ac2g\", \"name\": \"ac2g\", "
                      "\"bp\": \"e\"},\n");
@@ -399,14 +400,14 @@ END_TEST
 #define COUNTER(name)                                                                              \
     "{\"ph\": \"C\", \"name\": \"" name "\", \"pid\": 77, \"tid\": 78, \"ts\": 1.234, \"args\": {"
 
-START_TEST(memory)
+START_TEST(writes_driver_memory)
 {
     struct gpu_record r = {.kind = GPU_MEMORY, .correlation = 31, .stream = 7, .device = 2};
     r.memory.address = 0x7f0000000000;
     r.memory.bytes = 4096;
     r.memory.kind = 3;
     json_gpu_memory(&out, &r, &place, 12, 8192);
-    ck_assert_str_eq(taken(), MEMORY_HEAD
+    ck_assert_str_eq(take_text(), MEMORY_HEAD
                      "\"External id\": 12, \"Total Allocated\": 8192, \"Bytes\": 4096, "
                      "\"Device Id\": 2, \"Memory Kind\": \"Device\", \"Addr\": 139637976727552, "
                      "\"correlation\": 31}},\n" COUNTER(
@@ -417,7 +418,7 @@ START_TEST(memory)
     r.memory.pool_used = 5;
     r.memory.pool_size = 6;
     json_gpu_memory(&out, &r, &place, 0, UINT64_MAX);
-    ck_assert_str_eq(taken(), MEMORY_HEAD
+    ck_assert_str_eq(take_text(), MEMORY_HEAD
                      "\"Total Allocated\": 9223372036854775807, \"Bytes\": -4096, "
                      "\"Device Id\": -1, \"Memory Kind\": \"Pinned\", \"Addr\": 139637976727552, "
                      "\"correlation\": 31, \"Pool\": \"18446744073709551615\", \"Pool Used\": 5, "
@@ -426,16 +427,16 @@ START_TEST(memory)
     r.memory.kind = 4;
     r.memory.bytes = UINT64_MAX;
     json_gpu_memory(&out, &r, &place, 0, 0);
-    const char *text = taken();
+    const char *text = take_text();
     ck_assert_ptr_nonnull(strstr(text, "\"Driver memory CUDA:2 Array\""));
     ck_assert_ptr_nonnull(strstr(text, "\"Bytes\": -9223372036854775807,"));
     ck_assert_ptr_null(strstr(text, "stream"));
 }
 END_TEST
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- random records -------------------------------------------------------------------------- */
 
-/* Random numbers, more large than small ones. */
+/* A record of random fields, mostly large numbers. */
 static struct gpu_record any_record(char *name)
 {
     struct gpu_record r;
@@ -466,7 +467,7 @@ static void put_any(struct buf *b, struct gpu_record *r)
         json_gpu_call(b, r, &at, UINT64_MAX, 0);
         break;
     case 1:
-        /* Other kinds' numbers share the byte of copy.has_channel. */
+        /* Its byte may hold another kind's number, which is no valid bool. */
         r->kind = next_random() % 2 ? GPU_COPY : GPU_FILL;
         r->copy.has_channel = next_random() % 2 != 0;
         json_gpu_work(b, r, &at, &link);
@@ -498,7 +499,7 @@ static void put_any(struct buf *b, struct gpu_record *r)
     }
 }
 
-START_TEST(anything_becomes_strict_json)
+START_TEST(random_records_become_valid_json)
 {
     char name[3000];
     for (int i = 0; i < 100000; i++) {
@@ -511,7 +512,7 @@ START_TEST(anything_becomes_strict_json)
 }
 END_TEST
 
-START_TEST(a_full_buffer_holds_whole_events_only)
+START_TEST(full_buffer_holds_only_whole_events)
 {
     char name[3000];
     for (size_t limit = 1; limit < 9000; limit += limit % 7 + 1) {
@@ -530,8 +531,8 @@ START_TEST(a_full_buffer_holds_whole_events_only)
 }
 END_TEST
 
-/* The room that each event reserves after its name must hold the longest event. */
-START_TEST(the_longest_kernel_fits)
+/* The room that json_gpu.c reserves after an event's name must hold the longest event. */
+START_TEST(longest_kernel_fits_the_reserved_room)
 {
     struct gpu_record r = {.kind = GPU_KERNEL,
                            .correlation = UINT32_MAX,
@@ -552,7 +553,7 @@ START_TEST(the_longest_kernel_fits)
     struct json_place at = {UINT32_MAX, UINT32_MAX, INT64_MAX / 2, INT64_MAX};
     struct json_link link = {.external_id = UINT64_MAX, .captured_by = UINT64_MAX};
     json_gpu_work(&out, &r, &at, &link);
-    size_t n = strlen(taken());
+    size_t n = strlen(take_text());
     ck_assert_msg(n < 1024, "%zu", n); /* GPU_ROOM */
 }
 END_TEST
@@ -561,29 +562,29 @@ Suite *suite_json_gpu(void)
 {
     Suite *suite = suite_create("json_gpu");
     TCase *work = tcase_create("work");
-    tcase_add_test(work, kernel);
-    tcase_add_test(work, kernel_of_a_graph);
-    tcase_add_test(work, what_is_unknown_is_left_out);
-    tcase_add_test(work, decimals);
-    tcase_add_test(work, graph_as_a_whole);
-    tcase_add_test(work, copy);
-    tcase_add_test(work, copy_that_takes_no_time_has_no_bandwidth);
-    tcase_add_test(work, copies_are_named_as_kineto_names_them);
-    tcase_add_test(work, copy_between_devices);
-    tcase_add_test(work, fill);
+    tcase_add_test(work, writes_a_kernel);
+    tcase_add_test(work, writes_a_graph_kernel);
+    tcase_add_test(work, omits_unknown_values);
+    tcase_add_test(work, writes_decimals);
+    tcase_add_test(work, writes_a_whole_graph);
+    tcase_add_test(work, writes_a_copy);
+    tcase_add_test(work, copy_without_duration_has_no_bandwidth);
+    tcase_add_test(work, names_copies_as_kineto_does);
+    tcase_add_test(work, writes_a_copy_between_devices);
+    tcase_add_test(work, writes_a_memset);
     suite_add_tcase(suite, work);
     TCase *others = tcase_create("others");
-    tcase_add_test(others, call);
-    tcase_add_test(others, waits);
-    tcase_add_test(others, overhead);
-    tcase_add_test(others, annotation);
-    tcase_add_test(others, arrows);
-    tcase_add_test(others, memory);
+    tcase_add_test(others, writes_a_cuda_call);
+    tcase_add_test(others, writes_synchronizations);
+    tcase_add_test(others, writes_overhead);
+    tcase_add_test(others, writes_a_gpu_annotation);
+    tcase_add_test(others, writes_arrows);
+    tcase_add_test(others, writes_driver_memory);
     suite_add_tcase(suite, others);
     TCase *all = tcase_create("all");
-    tcase_add_test(all, anything_becomes_strict_json);
-    tcase_add_test(all, a_full_buffer_holds_whole_events_only);
-    tcase_add_test(all, the_longest_kernel_fits);
+    tcase_add_test(all, random_records_become_valid_json);
+    tcase_add_test(all, full_buffer_holds_only_whole_events);
+    tcase_add_test(all, longest_kernel_fits_the_reserved_room);
     suite_add_tcase(suite, all);
     return suite;
 }

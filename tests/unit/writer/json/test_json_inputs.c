@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/json/json_inputs.h: strides and values of an operator's inputs, and truncated
- * inputs. */
+/* Tests of writer/json/json_inputs.h: strides and values of an operator's inputs, also
+ * truncated. */
 #include "writer/json/json_inputs.h"
 
 #include <check.h>
@@ -9,7 +9,7 @@
 
 #include "writer/record/record_types.h"
 
-/* The output for the first n bytes. */
+/* The JSON of the first n bytes of d. */
 static const char *inputs(const struct buf *d, size_t n)
 {
     static char text[4096];
@@ -37,7 +37,7 @@ static void add_strided(struct buf *b, uint8_t ndim, const int64_t *sizes, const
     buf_put(b, strides, 8u * ndim);
 }
 
-START_TEST(strides_of_inputs)
+START_TEST(writes_strides)
 {
     struct buf d = {0};
     static const int64_t sizes[] = {2, 3}, strides[] = {1, 2};
@@ -73,7 +73,7 @@ static void add_complex(struct buf *b, double real, double imaginary)
 }
 
 /* Numbers as torch 2.13 prints them. */
-START_TEST(values_of_inputs)
+START_TEST(writes_values_as_torch_does)
 {
     static const double reals[] = {1,    -0.0,     0.1,       1e18, 0x1p63,
                                    -2.5, INFINITY, -INFINITY, NAN,  1e-320};
@@ -101,7 +101,7 @@ START_TEST(values_of_inputs)
         "\"[2., False, None, 0.+0.j]\"]";
     const char *text = inputs(&d, d.len);
     ck_assert_msg(strstr(text, wanted) != NULL, "%s", text);
-    for (size_t n = 0; n < d.len; n++) { /* truncated data gives its complete items */
+    for (size_t n = 0; n < d.len; n++) { /* truncated data gives its complete inputs */
         text = inputs(&d, n);
         ck_assert_ptr_null(strstr(text, "2., "));
         ck_assert_int_eq(strstr(text, "-1e+20j") != NULL, n >= d.len - LIST);
@@ -115,8 +115,8 @@ Suite *suite_json_inputs(void)
 {
     Suite *suite = suite_create("json_inputs");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, strides_of_inputs);
-    tcase_add_test(all, values_of_inputs);
+    tcase_add_test(all, writes_strides);
+    tcase_add_test(all, writes_values_as_torch_does);
     suite_add_tcase(suite, all);
     return suite;
 }

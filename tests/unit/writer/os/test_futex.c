@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the lock in writer/os/futex.h: one holder at a time; waiters sleep and wake up. */
+/* Tests of the lock in writer/os/futex.h: one holder at a time; waiters sleep until the unlock. */
 #include "writer/os/futex.h"
 
 #include <check.h>
@@ -23,7 +23,7 @@ static void *count_up(void *unused)
     return unused;
 }
 
-START_TEST(one_holder_at_a_time)
+START_TEST(allows_one_holder_at_a_time)
 {
     pthread_t threads[THREADS];
     void *failed;
@@ -50,9 +50,8 @@ static void *wait_for_lock(void *unused)
     return unused;
 }
 
-/* A waiter must sleep: spinning, it would never leave the processor to a holder of lower
- * priority. */
-START_TEST(who_waits_sleeps)
+/* A spinning waiter would keep the processor from a holder of lower priority. */
+START_TEST(waiter_sleeps_without_spinning)
 {
     const struct timespec pause = {.tv_nsec = 400000000};
     pthread_t waiter;
@@ -67,7 +66,7 @@ START_TEST(who_waits_sleeps)
 }
 END_TEST
 
-START_TEST(a_wait_has_its_end)
+START_TEST(wait_ends_at_its_limit)
 {
     ck_assert(futex_lock(&word, 10));
     uint64_t begun = clock_monotonic_ns();
@@ -86,9 +85,9 @@ Suite *suite_futex(void)
 {
     Suite *suite = suite_create("futex");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, one_holder_at_a_time);
-    tcase_add_test(all, who_waits_sleeps);
-    tcase_add_test(all, a_wait_has_its_end);
+    tcase_add_test(all, allows_one_holder_at_a_time);
+    tcase_add_test(all, waiter_sleeps_without_spinning);
+    tcase_add_test(all, wait_ends_at_its_limit);
     suite_add_tcase(suite, all);
     return suite;
 }

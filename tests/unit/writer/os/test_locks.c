@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/os/locks.h: waits end, and a signal handler of the program that jumps away
- * leaves no lock held. */
+/* Tests of writer/os/locks.h: lock waits end at their limit, and no lock stays held when the
+ * program's signal handler jumps out of a call. */
 #include "writer/os/locks.h"
 
 #include <check.h>
@@ -19,7 +19,7 @@ static void *try_lock(void *ms)
     return lock_within(&mutex, *(long *)ms) ? ms : NULL;
 }
 
-START_TEST(a_wait_has_its_end)
+START_TEST(wait_ends_at_its_limit)
 {
     pthread_t thread;
     void *taken;
@@ -81,17 +81,17 @@ static void *send_signals(void *unused)
     return unused;
 }
 
-/* The lock that the handler left is free: later calls return. */
-START_TEST(a_handler_takes_no_lock_along)
+/* After a handler jumps out of a call the lock is free: later calls return. */
+START_TEST(siglongjmp_leaves_no_lock_held)
 {
     struct sigaction action = {.sa_handler = leave};
     pthread_t sender;
     if (!alloc_is_ours) {
-        fprintf(stderr, "locks: a_handler_takes_no_lock_along is skipped under sanitizers and "
+        fprintf(stderr, "locks: siglongjmp_leaves_no_lock_held is skipped under sanitizers and "
                         "valgrind, which do not follow siglongjmp() out of a handler\n");
         return;
     }
-    for (unsigned i = 0; i < 20; i++) /* as many as are kept, so that no memory is taken later */
+    for (unsigned i = 0; i < 20; i++) /* fills the lists, so that later calls allocate nothing */
         calls[_i]();
     marker = pthread_self();
     ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
@@ -114,8 +114,8 @@ Suite *suite_locks(void)
     Suite *suite = suite_create("locks");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 30);
-    tcase_add_test(all, a_wait_has_its_end);
-    tcase_add_loop_test(all, a_handler_takes_no_lock_along, 0, sizeof calls / sizeof *calls);
+    tcase_add_test(all, wait_ends_at_its_limit);
+    tcase_add_loop_test(all, siglongjmp_leaves_no_lock_held, 0, sizeof calls / sizeof *calls);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -36,12 +36,12 @@ static int64_t found(uint64_t window, uint64_t thread, int64_t sequence)
     return at->start_ns;
 }
 
-START_TEST(the_operator_that_starts_last_wins)
+START_TEST(finds_the_operator_that_starts_last)
 {
     ck_assert_int_eq(found(1, 1, 7), -1);
     forward(1, 1, 7, 100);
     ck_assert_int_eq(found(1, 1, 7), 100);
-    /* records come in the order of their ends, so the outer one comes later */
+    /* records come in the order of their ends, so the outer operator comes later */
     forward(1, 1, 7, 50);
     ck_assert_int_eq(found(1, 1, 7), 100);
     forward(1, 1, 7, 100);
@@ -51,7 +51,7 @@ START_TEST(the_operator_that_starts_last_wins)
 }
 END_TEST
 
-START_TEST(only_all_three_together_match)
+START_TEST(match_needs_window_thread_and_sequence)
 {
     forward(2, 3, 0, 10);
     ck_assert_int_eq(found(2, 3, 0), 10);
@@ -63,7 +63,7 @@ START_TEST(only_all_three_together_match)
 }
 END_TEST
 
-START_TEST(a_later_window_has_its_own)
+START_TEST(later_window_replaces_the_operator)
 {
     forward(1, 1, 7, 100);
     forward(2, 1, 7, 20); /* each file has its own time base */
@@ -72,7 +72,7 @@ START_TEST(a_later_window_has_its_own)
 }
 END_TEST
 
-START_TEST(the_newest_wins_a_collision)
+START_TEST(newest_operator_wins_a_collision)
 {
     forward(1, 1, 7, 100);
     forward(1, 1, 7 + FLOWS_SLOTS, 50);
@@ -81,7 +81,7 @@ START_TEST(the_newest_wins_a_collision)
 }
 END_TEST
 
-START_TEST(neighbours_do_not_collide)
+START_TEST(consecutive_numbers_do_not_collide)
 {
     for (unsigned thread = 1; thread <= 4; thread++)
         for (unsigned i = 0; i < 5000; i++)
@@ -108,19 +108,19 @@ static unsigned arrows(const struct buf *b)
     return n;
 }
 
-/* The ring of the engine's thread is drained first. */
-START_TEST(ends_wait_for_what_another_thread_recorded)
+/* The autograd thread's ring may be drained before the ring of the forward thread. */
+START_TEST(arrow_ends_wait_for_other_threads)
 {
     struct buf waiting = {0}, body = {0};
     wait_for(&waiting, 11, 500, 7);
     wait_for(&waiting, 12, 700, 8);
     wait_for(&waiting, 13, 600, 9);
-    flows_settle(flows, 1, &waiting, 400, &body); /* all records before 400 have been taken */
+    flows_settle(flows, 1, &waiting, 400, &body); /* every record before 400 was read */
     ck_assert_uint_eq(body.len, 0);
     forward(1, 1, 7, 100);
     forward(1, 1, 8, 110);
     flows_settle(flows, 1, &waiting, 650, &body);
-    ck_assert_uint_eq(arrows(&body), 1); /* 13 is unknown */
+    ck_assert_uint_eq(arrows(&body), 1); /* arrow 13 has no forward operator */
     forward(1, 1, 8, 120);
     flows_settle(flows, 1, &waiting, UINT64_MAX, &body);
     ck_assert_uint_eq(arrows(&body), 2);
@@ -135,12 +135,12 @@ Suite *suite_flows(void)
     Suite *suite = suite_create("flows");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
-    tcase_add_test(all, the_operator_that_starts_last_wins);
-    tcase_add_test(all, ends_wait_for_what_another_thread_recorded);
-    tcase_add_test(all, only_all_three_together_match);
-    tcase_add_test(all, a_later_window_has_its_own);
-    tcase_add_test(all, the_newest_wins_a_collision);
-    tcase_add_test(all, neighbours_do_not_collide);
+    tcase_add_test(all, finds_the_operator_that_starts_last);
+    tcase_add_test(all, arrow_ends_wait_for_other_threads);
+    tcase_add_test(all, match_needs_window_thread_and_sequence);
+    tcase_add_test(all, later_window_replaces_the_operator);
+    tcase_add_test(all, newest_operator_wins_a_collision);
+    tcase_add_test(all, consecutive_numbers_do_not_collide);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -27,7 +27,7 @@ static uint64_t next_random(void)
     return state;
 }
 
-START_TEST(totals_are_by_device_and_kind)
+START_TEST(keeps_totals_by_device_and_kind)
 {
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 100);
     ck_assert_uint_eq(note(0, 1, GPU_MEMORY_DEVICE, 0x2000, 30), 30);
@@ -40,10 +40,9 @@ START_TEST(totals_are_by_device_and_kind)
 }
 END_TEST
 
-START_TEST(peaks_are_kept)
+START_TEST(keeps_peaks)
 {
-    note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x9000,
-         1000); /* unknown: it held nothing that counts */
+    note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x9000, 1000); /* unknown block: changes no total */
     ck_assert_uint_eq(memory.totals[0].peak, 0);
     note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100);
     note(0, 0, GPU_MEMORY_PINNED, 0x2000, 7);
@@ -51,7 +50,7 @@ START_TEST(peaks_are_kept)
     uint64_t at = now;
     note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100);
     note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x9000, 1000);
-    note(0, 0, GPU_MEMORY_DEVICE, 0x4000, 100); /* as much again, but not more */
+    note(0, 0, GPU_MEMORY_DEVICE, 0x4000, 100); /* reaches the peak again, does not exceed it */
     ck_assert_uint_eq(memory.n_totals, 2);
     ck_assert_uint_eq(memory.totals[0].peak, 120);
     ck_assert_uint_eq(memory.totals[0].peak_at, at);
@@ -60,7 +59,7 @@ START_TEST(peaks_are_kept)
 }
 END_TEST
 
-START_TEST(host_memory_is_of_no_device)
+START_TEST(host_memory_belongs_to_no_device)
 {
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_PINNED, 0x1000, 100), 100);
     ck_assert_uint_eq(note(0, 1, GPU_MEMORY_PINNED, 0x2000, 10), 110);
@@ -69,7 +68,7 @@ START_TEST(host_memory_is_of_no_device)
 }
 END_TEST
 
-START_TEST(a_release_needs_its_allocation)
+START_TEST(ignores_releases_without_an_allocation)
 {
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 0);
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 100);
@@ -81,10 +80,10 @@ START_TEST(a_release_needs_its_allocation)
 }
 END_TEST
 
-START_TEST(lost_and_late_releases)
+START_TEST(handles_lost_and_late_releases)
 {
     note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 100);
-    now = 20; /* the release is lost, and the address used again */
+    now = 20; /* the release was lost, and the address is used again */
     ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0x1000, 300), 300);
     now = 10; /* the release arrives after all */
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 300);
@@ -94,8 +93,8 @@ START_TEST(lost_and_late_releases)
 }
 END_TEST
 
-/* Released on one thread, whose buffer comes first, and allocated on another. */
-START_TEST(an_allocation_that_comes_after_its_release_is_gone)
+/* The buffer of the thread that releases comes before that of the thread that allocates. */
+START_TEST(allocation_after_its_release_is_not_counted)
 {
     now = 20;
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 0);
@@ -107,9 +106,9 @@ START_TEST(an_allocation_that_comes_after_its_release_is_gone)
 }
 END_TEST
 
-/* Releases of blocks allocated between windows, which have no record. They must leave the room
- * to live blocks. */
-START_TEST(releases_of_what_is_not_known_take_no_room)
+/* Blocks allocated between windows have no record. Their releases must not use the table's room,
+ * which live blocks need. */
+START_TEST(unknown_releases_take_no_room)
 {
     for (uint64_t i = 0; i < GPU_MEMORY_LIVE; i++)
         note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x100000000 + i * 512, 512);
@@ -120,7 +119,7 @@ END_TEST
 
 #define ADDRESSES 600u
 
-START_TEST(it_agrees_with_a_list)
+START_TEST(agrees_with_a_plain_list)
 {
     static uint64_t bytes[ADDRESSES];
     static uint8_t device[ADDRESSES];
@@ -145,7 +144,7 @@ START_TEST(it_agrees_with_a_list)
 }
 END_TEST
 
-START_TEST(its_size_is_bounded)
+START_TEST(bounds_its_size)
 {
     for (uint64_t i = 1; i <= GPU_MEMORY_LIVE; i++)
         ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, i << 9, 1), i);
@@ -165,7 +164,7 @@ START_TEST(its_size_is_bounded)
 }
 END_TEST
 
-START_TEST(without_memory_it_counts_what_it_can)
+START_TEST(counts_what_it_can_without_memory)
 {
     if (alloc_is_ours) {
         alloc_fail_from(1000);
@@ -188,16 +187,16 @@ Suite *suite_gpu_memory(void)
 {
     Suite *suite = suite_create("gpu_memory");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, totals_are_by_device_and_kind);
-    tcase_add_test(all, peaks_are_kept);
-    tcase_add_test(all, host_memory_is_of_no_device);
-    tcase_add_test(all, a_release_needs_its_allocation);
-    tcase_add_test(all, lost_and_late_releases);
-    tcase_add_test(all, an_allocation_that_comes_after_its_release_is_gone);
-    tcase_add_test(all, releases_of_what_is_not_known_take_no_room);
-    tcase_add_test(all, it_agrees_with_a_list);
-    tcase_add_test(all, its_size_is_bounded);
-    tcase_add_test(all, without_memory_it_counts_what_it_can);
+    tcase_add_test(all, keeps_totals_by_device_and_kind);
+    tcase_add_test(all, keeps_peaks);
+    tcase_add_test(all, host_memory_belongs_to_no_device);
+    tcase_add_test(all, ignores_releases_without_an_allocation);
+    tcase_add_test(all, handles_lost_and_late_releases);
+    tcase_add_test(all, allocation_after_its_release_is_not_counted);
+    tcase_add_test(all, unknown_releases_take_no_room);
+    tcase_add_test(all, agrees_with_a_plain_list);
+    tcase_add_test(all, bounds_its_size);
+    tcase_add_test(all, counts_what_it_can_without_memory);
     suite_add_tcase(suite, all);
     return suite;
 }
