@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace handlers: shared objects (c/libhandler_*.c), those of C and C++ programs (c/handlers.c, handlers_cpp.cpp), those of the Python module
-(scripts/handlers.py) and Composer's marks. Also marks of steps to skip, which only handlers and the next file see."""
+"""Trace handlers: shared objects (c/libhandler_*.c), handlers of C and C++ programs (c/handlers.c, handlers_cpp.cpp), handlers in Python
+(scripts/handlers.py) and Composer's marks. Also marks in skipped steps: only handlers and the next trace file get them."""
 
 import collections
 import csv
@@ -26,7 +26,7 @@ TWO_STEPS = {"WARMUP": 1, "ACTIVE": 2, "STEP": "manual"}
 
 
 def logged(path):
-    """What libhandler_log.so was calls_of."""
+    """The calls that libhandler_log.so logged, as dictionaries."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -34,8 +34,8 @@ def calls_of(calls, *kinds, arg="first"):
     return [c for c in calls if c["call"] in kinds and c["arg"] == arg]
 
 
-def marks(tmp_path, code, handlers, **settings):
-    """Runs Python code that imports the module cprof, with these handlers."""
+def run_with_handlers(tmp_path, code, handlers, **settings):
+    """Runs Python code that imports the module cprof, with these trace handlers."""
     env = {"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1"}
     return support.run([sys.executable, "-c", "import cprof, os, sys, threading, time\n" + code], tmp_path / "traces", env=env,
                        TRACE_HANDLERS=handlers, **{**TWO_STEPS, **settings})
@@ -58,15 +58,15 @@ for i in range(6):
 # ---- shared objects ------------------------------------------------------------------------------------------
 
 def test_example_handler_counts_by_category(tmp_path):
-    done = marks(tmp_path, STEPS, f"{CSV}={tmp_path}/counts.csv")
+    done = run_with_handlers(tmp_path, STEPS, f"{CSV}={tmp_path}/counts.csv")
     rows = list(csv.DictReader((tmp_path / "counts.csv").open()))
     assert {row["category"]: int(row["count"]) for row in rows} == {"data": 3, "none": 6}
     assert all(int(row["total_ns"]) > 0 for row in rows) and done.complaints == []
 
 
 def test_calls_come_in_order(tmp_path):
-    """Steps are calls_of recorded or not, marks of the thread that marks steps in the order of time, traces behind all that is in them."""
-    done = marks(tmp_path, STEPS, f"{LOG}={tmp_path}/log", WARMUP=1, WAIT=1)
+    """Handlers get every step, recorded or not. Marks of the thread that marks steps come in the order of time. A trace comes after its marks."""
+    done = run_with_handlers(tmp_path, STEPS, f"{LOG}={tmp_path}/log", WARMUP=1, WAIT=1)
     assert done.rc == 0 and done.complaints == []
     calls = logged(tmp_path / "log")
     assert len({c["thread"] for c in calls}) == 1 and all(c["same"] for c in calls)
@@ -88,7 +88,7 @@ def test_calls_come_in_order(tmp_path):
 
 
 def test_calls_carry_the_values_of_the_trace(tmp_path):
-    done = marks(tmp_path, STEPS, f"{LOG}={tmp_path}/log", WAIT=1)
+    done = run_with_handlers(tmp_path, STEPS, f"{LOG}={tmp_path}/log", WAIT=1)
     calls = logged(tmp_path / "log")
     trace = support.load(done.traces[0])
     spans = calls_of(calls, "duration")
@@ -116,18 +116,18 @@ def test_calls_carry_the_values_of_the_trace(tmp_path):
 
 
 def test_tells_handlers_of_a_foreign_trace(tmp_path):
-    """Handlers are calls_of of it when it has been read, before the trace that takes it is whole; of one that is no trace they are not."""
+    """Handlers get the path of a foreign trace once it is read, before the trace that holds it. They get no path of a broken one."""
     foreign, broken = tmp_path / "foreign.json", tmp_path / "broken.json"
     foreign.write_text('[{"ph": "X", "name": "theirs", "cat": "x", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]')
     broken.write_text('{"no": "trace')
     hand_in = f"cprof.record_chrome_json_trace_file({str(broken)!r}); cprof.record_chrome_json_trace_file({str(foreign)!r})\n"
-    done = marks(tmp_path, hand_in + STEPS, f"{LOG}={tmp_path}/log")
+    done = run_with_handlers(tmp_path, hand_in + STEPS, f"{LOG}={tmp_path}/log")
     assert support.events(support.load(done.traces[0]), name="theirs")
     assert [c["path"] for c in calls_of(logged(tmp_path / "log"), "chrome_json_file")] == [str(foreign), str(done.traces[0])]
 
 
 def test_records_marks_of_skipped_steps_on_request(tmp_path):
-    """Only markers that ask for such steps are recorded in them; what they mark stands in the next file, and in no other."""
+    """In skipped steps, cprof records only the markers that ask for it. Their marks are in the next trace file and in no other."""
     code = """
 always = cprof.marker("always", actions=list(cprof.Action)); usual = cprof.marker("usual")
 only = cprof.marker("only", actions=[cprof.Action.SKIP])
@@ -139,17 +139,17 @@ for i in range(14):
         t = threading.Thread(target=other); t.start(); t.join()
     cprof.step()
 """
-    done = marks(tmp_path, code, None, WAIT=3, WARMUP=1, ACTIVE=2, REPEAT=2)
+    done = run_with_handlers(tmp_path, code, None, WAIT=3, WARMUP=1, ACTIVE=2, REPEAT=2)
     assert done.complaints == [] and done.names == ["rank0.6.pt.trace.json", "rank0.12.pt.trace.json"]
     for path, own in zip(done.traces, (0, 300)):
         trace = support.load(path)
         count = collections.Counter(e["name"] for e in support.events(trace, ph="X"))
         assert (count["always"], count["only"], count["usual"], count["range"]) == (6, 3, 3, 3)
         assert len(support.events(trace, ph="i", name="mark")) == 3 and trace["cprof"]["lost"]["total"] == 0
-        # step 4 is active: what the thread marked there is in the first file
+        # Step 4 is active: the other thread's 300 marks are in the first file.
         assert len(support.events(trace, ph="i", name="always")) == 300 - own
-    # with handlers the same, and they are calls_of
-    done = marks(tmp_path / "2", code, f"{LOG}={tmp_path}/log", WAIT=3, WARMUP=1, ACTIVE=2, REPEAT=2)
+    # The same run with a handler, which gets the marks.
+    done = run_with_handlers(tmp_path / "2", code, f"{LOG}={tmp_path}/log", WAIT=3, WARMUP=1, ACTIVE=2, REPEAT=2)
     spans = [c for c in calls_of(logged(tmp_path / "log"), "duration") if c["start"]]
     assert [c["step"] for c in spans if c["name"] == "always"] == list(range(14))
     assert [c["step"] for c in spans if c["name"] == "only"] == [0, 1, 2, 6, 7, 8, 12, 13]
@@ -157,10 +157,10 @@ for i in range(14):
 
 
 def test_passes_marks_of_a_program_without_steps(tmp_path):
-    """Its marks are calls_of, once, whether its step 0 was a warm-up or one to skip."""
+    """Handlers get each mark once, whether step 0 was a warm-up or skipped."""
     for wait in (0, 2):
         log = tmp_path / f"log{wait}"
-        done = marks(tmp_path / str(wait), "m = cprof.marker('m')\nfor i in range(5):\n with m: pass\n", f"{LOG}={log}", WAIT=wait)
+        done = run_with_handlers(tmp_path / str(wait), "m = cprof.marker('m')\nfor i in range(5):\n with m: pass\n", f"{LOG}={log}", WAIT=wait)
         calls = logged(log)
         assert len(calls_of(calls, "duration")) == 10 and [c["call"] for c in calls if c["call"] not in ("duration", "init")] == [
             "window_open", "window_close", "chrome_json_file", "trace_ready", "close"]
@@ -168,16 +168,16 @@ def test_passes_marks_of_a_program_without_steps(tmp_path):
 
 
 def test_names_and_leaves_out_bad_handlers(tmp_path):
-    """One line for each; the rest of the list is calls_of."""
+    """One line names each bad handler. The rest of the list gets its calls."""
     (tmp_path / "no library.so").write_text("text")
     items = [f"{tmp_path}/missing.so", f"{tmp_path}/no library.so=x", f"{support.PROGRAMS}/libnextexit.so", f"{LOG}=version:{tmp_path}/v",
              str(CSV), "", f" {LOG}=refuse:{tmp_path}/r "]
-    if LOG.parent.is_dir():  # a second copy, because one object has one state
+    if LOG.parent.is_dir():  # copies: a shared object has one state
         shutil.copy(LOG, tmp_path / "log.so")
         shutil.copy(LOG, tmp_path / "refuses.so")
     items[-1] = f" {tmp_path}/refuses.so=refuse:{tmp_path}/r "
     items.append(f"{tmp_path}/log.so={tmp_path}/log")
-    done = marks(tmp_path, STEPS, ",".join(items))
+    done = run_with_handlers(tmp_path, STEPS, ",".join(items))
     assert done.rc == 0 and len(done.complaints) == 6, done.err
     for line, (who, why) in zip(done.complaints, [
             ("missing.so", "cannot be loaded: "), ("no library.so", "cannot be loaded: "),
@@ -189,42 +189,42 @@ def test_names_and_leaves_out_bad_handlers(tmp_path):
 
 
 def test_accepts_a_handler_of_an_older_header(tmp_path):
-    """Its struct is shorter: what it does not have is not called."""
-    marks(tmp_path, STEPS, f"{LOG}=small:{tmp_path}/log")
+    """Its struct is shorter: cprof calls only the functions that it has."""
+    run_with_handlers(tmp_path, STEPS, f"{LOG}=small:{tmp_path}/log")
     assert {c["call"] for c in logged(tmp_path / "log")} == {"init", "duration"}
 
 
 def test_handler_adds_another_from_a_callback(tmp_path):
-    """From a callback; the other is calls_of of what comes after."""
-    marks(tmp_path, STEPS.replace("cprof.step(", "time.sleep(0.05); cprof.step("), f"{LOG}=adds:{tmp_path}/log")
+    """The added handler gets the calls that come later."""
+    run_with_handlers(tmp_path, STEPS.replace("cprof.step(", "time.sleep(0.05); cprof.step("), f"{LOG}=adds:{tmp_path}/log")
     calls = [c for c in logged(tmp_path / "log") if c["call"] != "added"]
     first, second = ([c["call"] for c in calls if c["arg"] == arg] for arg in ("first", "second"))
     assert second[0] == "init" and second[-1] == "close" and first[-len(second) + 1:] == second[1:]
     assert 0 < len(second) < len(first)
-    for one, other in zip(calls, calls[1:]):  # the first is called before the second
+    for one, other in zip(calls, calls[1:]):  # the first handler is called before the second
         assert not (one["arg"] == "second" and other["arg"] == "first" and one["call"] == other["call"] == "step_end"
                     and one["step"] == other["step"])
 
 
 def test_callbacks_may_query_and_mark(tmp_path):
-    marks(tmp_path, STEPS, f"{LOG}=queries:{tmp_path}/log")
+    run_with_handlers(tmp_path, STEPS, f"{LOG}=queries:{tmp_path}/log")
     last = logged(tmp_path / "log")[-1]
     assert (last["handlers"], last["first"], last["version"]) == (2, "json", "0.1.0")
-    done = marks(tmp_path / "2", STEPS, f"{LOG}=marks:{tmp_path}/marks")
+    done = run_with_handlers(tmp_path / "2", STEPS, f"{LOG}=marks:{tmp_path}/marks")
     calls = logged(tmp_path / "marks")
     assert {c["name"] for c in calls_of(calls, "duration", "instant")} == {"work", "always"}
     assert len(calls_of(calls, "step_end")) == 6 and len(calls_of(calls, "epoch_end")) == 2 and done.names == ["rank0.3.pt.trace.json"]
 
 
 def test_slow_handler_loses_no_events(tmp_path):
-    """What it holds up is counted in the trace; the program goes on at once."""
+    """The trace counts the time in handlers. The program does not wait for them."""
     code = """
 m = cprof.marker("m")
 for i in range(200):
     with m: pass
     cprof.step()
 """
-    done = marks(tmp_path, code, f"{LOG}=slow:{tmp_path}/log", ACTIVE=1000)
+    done = run_with_handlers(tmp_path, code, f"{LOG}=slow:{tmp_path}/log", ACTIVE=1000)
     assert done.complaints == [] and len(calls_of(logged(tmp_path / "log"), "step_end")) == 200
     trace = support.load(done.traces[0])
     assert trace["cprof"]["handlers_ns"] > 200 * 2 * 2_000_000 and trace["cprof"]["lost"]["total"] == 0
@@ -232,32 +232,32 @@ for i in range(200):
 
 def test_gives_up_a_handler_that_hangs_at_exit(tmp_path):
     began = time.monotonic()
-    done = marks(tmp_path, STEPS, f"{LOG}=hang:{tmp_path}/log", DRAIN_DEADLINE_MS=700)
+    done = run_with_handlers(tmp_path, STEPS, f"{LOG}=hang:{tmp_path}/log", DRAIN_DEADLINE_MS=700)
     assert done.rc == 0 and 0.7 < time.monotonic() - began and done.names == ["rank0.3.pt.trace.json"]
     assert done.complaints[0].startswith("the trace was not finished within CPROF_DRAIN_DEADLINE_MS=700")
     assert done.complaints[1:] == ["trace handler first has not returned from its close()"]
 
 
 def test_loads_no_handler_without_marks(tmp_path):
-    """Shells, helpers without marks, and what comes before the first mark."""
+    """A shell, a helper without marks, and a child process load no handler."""
     log = tmp_path / "log"
     done = support.run(["sh", "-c", "true"], tmp_path / "traces", TRACE_HANDLERS=f"{LOG}={log}")
     assert not log.exists() and done.err == ""
     code = ("import subprocess\ncprof.step()\n"
             "subprocess.run([sys.executable, '-c', 'import cprof\\nwith cprof.marker(\"m\"): pass'], check=True, "
             f"env=dict(os.environ, CPROF_TRACE_HANDLERS='{LOG}={tmp_path}/child'))\n")
-    marks(tmp_path, code, f"{LOG}={log}")
+    run_with_handlers(tmp_path, code, f"{LOG}={log}")
     assert log.exists() and not (tmp_path / "child").exists()
 
 
 def test_resolves_paths_in_the_start_folder(tmp_path):
     shutil.copy(LOG, tmp_path / "relative.so")
-    done = marks(tmp_path, "cprof.marker('wake'); os.chdir('/')\n" + STEPS, f"./relative.so={tmp_path}/log")
+    done = run_with_handlers(tmp_path, "cprof.marker('wake'); os.chdir('/')\n" + STEPS, f"./relative.so={tmp_path}/log")
     assert done.complaints == [] and len(calls_of(logged(tmp_path / "log"), "step_end")) == 6
 
 
 def test_passes_nvtx_ranges_to_handlers(tmp_path):
-    """NVTX and ITT ranges are marks as well; torch's record_function() ranges stand in the trace only."""
+    """NVTX ranges and marks reach handlers. Ranges of torch's record_function() do not: they are in the trace only."""
     pytest.importorskip("nvtx")
     code = """
 import nvtx
@@ -266,7 +266,7 @@ for i in range(3):
     a = nvtx.start_range("started"); nvtx.end_range(a)
     cprof.step()
 """
-    marks(tmp_path, code, f"{LOG}={tmp_path}/log", WARMUP=0, ACTIVE=3)
+    run_with_handlers(tmp_path, code, f"{LOG}={tmp_path}/log", WARMUP=0, ACTIVE=3)
     names = collections.Counter(c["name"] for c in calls_of(logged(tmp_path / "log"), "duration", "instant"))
     assert names == {"ranged": 6, "moment": 3, "started": 6}
 
@@ -308,7 +308,7 @@ def test_c_refuses_bad_handlers(tmp_path):
 
 
 def test_c_handler_names_are_complete_during_opening(tmp_path):
-    """A program that asks for the names gets one of each, whatever the cprof thread has just read of it."""
+    """A program that asks for the names gets a name for each handler, also while the cprof thread opens them."""
     for attempt in range(40):
         done, lines = handlers(tmp_path / str(attempt), "names", TRACE_HANDLERS=",".join([f"{CSV}={tmp_path}/counts.csv"] * 60), WARMUP=0)
         assert (done.rc, lines) == (0, ["missing 0"]), done.err
@@ -322,7 +322,7 @@ def test_c_forked_children_have_no_handlers(tmp_path):
 
 @pytest.mark.parametrize("threads,ring_kb", [(256, 256), (24, 8192)])
 def test_c_many_threads_balance_or_count_losses(tmp_path, threads, ring_kb):
-    """10,000 pairs each: nothing is unbalanced, and what is not calls_of is counted as lost."""
+    """Each thread marks 10,000 ranges. Every start has its end, and the trace counts the calls that were lost."""
     done, lines = handlers(tmp_path, "threads", threads, STEP="manual", RING_KB=ring_kb, DRAIN_DEADLINE_MS=90000)
     seen = counts(lines[0])
     lost = int(re.search(r"([\d,]+) lost", done.err).group(1).replace(",", ""))
@@ -416,7 +416,7 @@ def test_python_calls_on_trace_ready(tmp_path):
 
 
 def test_python_marks_crowd_out_no_trace_calls(tmp_path):
-    """A handler of traces alone loses nothing, however many marks there are; one of both loses marks."""
+    """A handler of traces alone loses no call, however many marks there are. A handler of both loses marks only."""
     done, (both, paths) = python(tmp_path, "on_ready_behind_marks", ACTIVE=1, REPEAT=0, RING_KB=65536, DRAIN_DEADLINE_MS=60000)
     assert paths == done.names and len(paths) == 3
     assert both["ready"] == both["step"] == 3 and both["unbalanced"] == 0 and both["gone"] > 0
@@ -424,14 +424,14 @@ def test_python_marks_crowd_out_no_trace_calls(tmp_path):
 
 
 def test_python_works_with_an_older_library(tmp_path):
-    """One that queues all kinds, and has no other call for it."""
+    """The older library queues all kinds of calls: it lacks the function that selects them."""
     done, lines = python(tmp_path, "older_library", ACTIVE=1, REPEAT=0)
     assert lines == [[True], ["rank0.1.pt.trace.json", "rank0.2.pt.trace.json"]] and done.complaints == []
 
 
 @pytest.mark.parametrize("how,rc", [("5", 5), ("0", 0), ("raise", 1)])
 def test_python_handlers_see_the_last_trace_at_exit(tmp_path, how, rc):
-    """The cut trace of the last window is calls_of before the interpreter is gone."""
+    """Handlers get the partial trace of the last window before the interpreter ends."""
     done, (last,) = python(tmp_path, "ends", how, rc=rc, ACTIVE=100)
     (ready,) = [c for c in last["calls"] if c[0] == "trace_ready"]
     assert ready[1] == str(done.traces[0]) and ready[-1] is True and last["calls"][-1] == ["close"] and done.complaints == []
@@ -445,7 +445,7 @@ def test_python_os_exit_does_not_wait_for_handlers(tmp_path):
 def test_python_gives_up_a_handler_that_hangs(tmp_path):
     done, (other,) = python(tmp_path, "hangs", DRAIN_DEADLINE_MS=800)
     assert other["step"] == 4
-    assert done.complaints == ["trace handler Hangs was not done within CPROF_DRAIN_DEADLINE_MS; the rest is not calls_of to it"]
+    assert done.complaints == ["trace handler Hangs was not done within CPROF_DRAIN_DEADLINE_MS; the rest is not told to it"]
 
 
 def test_python_cprof_does_not_wait_for_the_interpreter(tmp_path):
@@ -454,7 +454,7 @@ def test_python_cprof_does_not_wait_for_the_interpreter(tmp_path):
 
 
 def test_python_names_a_handler_without_a_thread(tmp_path):
-    """One line says so, and nothing waits for it at the end; a name may be given to a handler as to any object."""
+    """One line names the handler, and the exit does not wait for it. A handler may have a `name` of its own."""
     done, (taken, last) = python(tmp_path, "no_thread")
     assert taken == [False, True, "mine"] and last["calls"][-1] == ["close"]
     assert done.complaints == ["trace handler mine: can't start new thread; it is left out"]
@@ -466,7 +466,7 @@ def test_python_handlers_get_marks_of_all_threads(tmp_path):
 
 
 def test_composers_marks_reach_trace_and_handlers(tmp_path):
-    """All that Composer tells its handlers is in the trace and calls_of to cprof's: also of epochs, which begin in steps to skip."""
+    """cprof's trace and handlers get every mark that Composer's own handlers get, also of epochs that begin in skipped steps."""
     done, (theirs, ours) = python(tmp_path, "composer", path=[COMPOSER], WAIT=1, WARMUP=1, SCHEDULE_SCOPE="epoch")
     assert theirs == ours and len(theirs) > 20 and done.complaints == []
     assert ["X", "event/epoch", 2] in ours and ["X", "event/fit", 1] in ours and ["i", "batch", 6] in ours and ["C", "loss", 6] in ours
@@ -475,13 +475,13 @@ def test_composers_marks_reach_trace_and_handlers(tmp_path):
         trace = support.load(path)
         assert trace["cprof"]["lost"]["total"] == 0
         seen.update((e["ph"], e["name"].split(".")[0]) for e in trace["traceEvents"] if e["ph"] in "XiC")
-    # what ended after the last file is in none
+    # A range that ends after the last file is in no file.
     missing = {(ph, name): n - seen[ph, name] for ph, name, n in theirs if n > seen[ph, name]}
     assert set(missing) <= {("X", "event/epoch"), ("X", "event/fit"), ("X", "event/iteration")}, missing
 
 
 def test_ends_composers_open_iteration_with_the_training(tmp_path):
-    """It ends with the training, whole, and is no misuse of a marker."""
+    """The iteration is whole in the trace. cprof reports no misuse of a marker."""
     done, (theirs, ours) = python(tmp_path, "composer", path=[COMPOSER], SCHEDULE_SCOPE="none", WARMUP=None, ACTIVE=None)
     assert theirs == ours and done.complaints == []
     trace = support.load(done.traces[0])

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program is never harmed: the same results, output and end with cprof as without, in each of the ways of being
-disturbed that are known (T items of the design's list of what was tried)."""
+"""A program computes, prints and ends with cprof as it does without: each known way to disturb PyTorch has a test."""
 
 import os
 import re
@@ -16,22 +15,22 @@ SHAPES = dict(ALWAYS, RECORD_SHAPES=1)
 
 
 def assert_same(with_it, without):
-    """Output and end are those of the program; on stderr stands one line more."""
+    """Output and exit code are the same. On stderr, cprof adds one line."""
     assert (with_it.rc, with_it.out) == (without.rc, without.out)
     assert mask(with_it.others) == mask(without.others)
     assert_told(with_it)
 
 
 def mask(text):
-    """Without what differs from run to run: times, and numbers of processes and lines in other programs' messages."""
+    """The text without its numbers: times, process ids and line numbers differ from run to run."""
     return re.sub(r"\d+", "N", text)
 
 
 @torch_runs.needs_torch_2("the script asks storages for what 1.x has not")
 def test_results_and_errors_are_the_same(tmp_path):
-    """Losses bit by bit, random numbers, messages of failing operators, reference counts; eager, scripted, autocast;
-    exit code and traceback of the exception that ends it. In a recorded step with shapes, `del` gives a tensor's
-    memory back there and then."""
+    """Compares losses bit by bit, random numbers, messages of failing operators and reference counts, in eager mode,
+    TorchScript and autocast, and the exit code and traceback of the exception that ends the program. In a recorded step
+    with shapes, `del` frees a tensor's memory at once."""
     without = run("harmless.py", tmp_path, "results", preload=False)
     assert re.search(r"^error (mm: )?mat1 and mat2 shapes cannot be multiplied \(2x3 and 5x5\)$", without.out, re.M)
     assert "error wrong in backward" in without.out and "alive False False" in without.out
@@ -51,8 +50,8 @@ def test_results_and_errors_are_the_same(tmp_path):
 
 
 def test_records_each_thread_on_its_own_row(tmp_path):
-    """Each thread's operators on its own row, all of them, beside OpenMP; memory by size, also where one thread frees
-    what another made; the cprof thread may use every processor although OpenMP has pinned the main thread (T10)."""
+    """Each thread has all its operators on its own row, beside OpenMP. Allocations and releases match, also where one
+    thread frees what another took. The cprof thread may use every processor although OpenMP has pinned the main thread."""
     pinned = {"OMP_PROC_BIND": "true", "OMP_NUM_THREADS": "2"}
     done = run("harmless.py", tmp_path, "threads", env=pinned, **ALWAYS)
     one, result = trace(done), printed(done)
@@ -80,8 +79,7 @@ def test_records_each_thread_on_its_own_row(tmp_path):
 
 @torch_runs.needs_torch_2("its profiler's memory column differs from run to run")
 def test_leaves_torch_profilers_table_alone(tmp_path):
-    """torch.profiler's own table stays as it is (T5: nothing about memory that it did not see), and cprof goes on
-    afterwards."""
+    """torch.profiler's own table is the same: no column of memory that it did not record. cprof goes on afterwards."""
     without = run("harmless.py", tmp_path, "profiler", preload=False)
     done = run("harmless.py", tmp_path, "profiler", SKIP_FIRST=1, WAIT=0, WARMUP=1, ACTIVE=2, REPEAT=3)
     if done.out != without.out and run("harmless.py", tmp_path, "profiler", preload=False).out != without.out:  # Debian 13's torch 2.6
@@ -96,7 +94,7 @@ FORKED = r"processes forked by \d+ run operators, which cprof does not record; i
 
 
 def test_forked_children_leave_no_events(tmp_path):
-    """Forked children leave nothing in the trace and no file; one line says so for all of them."""
+    """Forked children leave no event in the trace and no file. One line reports all of them."""
     without = run("harmless.py", tmp_path / "without", "forks", preload=False)
     ends = re.findall("child (.*)", without.out)
     if ends != ["7", "9", "9", "9"]:  # Debian 13's torch 2.6
@@ -115,15 +113,15 @@ def test_forked_children_leave_no_events(tmp_path):
 
 @pytest.mark.parametrize("what,lines", [("children", 1), ("loaders", 0)])
 def test_forked_workers_neither_hang_nor_leave_files(tmp_path, what, lines):
-    """40 of them beside a busy thread, while every step switches operators (T3): none hangs, none leaves anything. The same for
-    workers made by spawn and forkserver, which load the library themselves. Workers of a DataLoader are not worth a line."""
+    """40 workers are forked beside a busy thread, while every step switches operators on and off. None hangs and none leaves a file.
+    The same holds for workers of spawn and forkserver, which load the library themselves. Workers of a DataLoader get no line."""
     done = run("harmless.py", tmp_path, what, *matrix([120], 40), WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=0)
     assert_good(done)
     assert len(done.complaints) == lines and done.others == "" and all(re.fullmatch(FORKED, line) for line in done.complaints), done.err
     recorded = printed(done)["steps"] // 2
     assert [p.name for p in sorted(support.files(tmp_path), key=support.natural)] == \
         [f"rank0.{2 * i + 2}.pt.trace.json" for i in range(recorded)]
-    for at, path in enumerate(done.traces):  # many events: the strict validator takes four times as long as the program
+    for at, path in enumerate(done.traces):  # of these many events the strict validator would take four times as long as the program
         one = support.load(path) if at in matrix(range(recorded), recorded // 2) else support.loads_plainly(path)
         assert len([e for e in one["traceEvents"] if e["name"] == "aten::linear" and e.get("cat") == "cpu_op"]) == 2
         lost = {cause for cause, n in one["cprof"]["lost"].items() if n}
@@ -131,7 +129,7 @@ def test_forked_workers_neither_hang_nor_leave_files(tmp_path, what, lines):
 
 
 def package_of_version(folder, version):
-    """A torch package that says it has another version: links to the real one's parts, and its own version.py."""
+    """A torch package of another version: links to the parts of the real one, and a version.py of its own."""
     import torch
     real = os.path.dirname(torch.__file__)
     (folder / "torch").mkdir()
@@ -147,8 +145,8 @@ def package_of_version(folder, version):
 
 @torch_runs.needs_torch_2("without a layout it has no hook for optimizers either")
 def test_records_steps_of_an_unknown_torch(tmp_path):
-    """A torch whose layout cprof does not know is left alone: one line, no operators; steps and memory are there all
-    the same."""
+    """Of a torch with an unknown layout, cprof records no operators and reports it in one line. It still records steps
+    and memory."""
     (tmp_path / "package").mkdir()
     path = package_of_version(tmp_path / "package", "99.1.0")
     env = {"PYTHONPATH": f"{path}:{torch_runs.SCRIPTS}"}

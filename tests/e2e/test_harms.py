@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways in which a preloaded profiler harms its host or misleads, each of which was seen to happen, and the tests that would show it."""
+"""Ways in which a preloaded profiler can harm its host or mislead its reader, and the tests against each. Each was seen to happen."""
 
 import re
 import subprocess
@@ -11,47 +11,47 @@ from support import LIBRARY
 
 # unit: tests/unit/ROOM/test_NAME.c, e2e: tests/e2e/test_NAME.py
 HARMS = {
-    "a call is forwarded to another copy of the library than the caller's": [
+    "a call reaches another copy of a library than the caller's": [
         "e2e hooks each_caller_reaches_its_own_runtime", "e2e hooks program_linked_to_two_runtimes_calls_each",
         "e2e collectives each_caller_reaches_its_own_nccl", "e2e blas blas_arguments_reach_the_callers_own_copy"],
-    "a plugin that was closed stays loaded, or its callee is its successor's": [
+    "a closed plugin stays loaded, or its calls reach the plugin that replaced it": [
         "e2e blas plugin_is_unloaded_and_replaced", "unit resolve what_a_caller_finds_in_its_own_scope_can_be_unloaded"],
-    "a library that the profiler needs takes the place of the program's": [
+    "a library that the profiler needs replaces the program's": [
         "e2e hooks extension_loads_its_own_zlib", "e2e settings the_library_needs_libc_only"],
-    "a fork while another thread holds torch's lock, or the loader's, hangs the child": [
+    "a child hangs because another thread held torch's lock or the loader's during the fork": [
         "e2e odd_moments children_load_libraries_whatever_other_threads_look_at", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless forked_workers_neither_hang_nor_leave_files"],
-    "a descriptor that is kept open is the program's by the time it is written to": [
+    "the profiler writes to a descriptor that now belongs to the program": [
         "e2e exit program_that_closes_all_files", "e2e exit no_file_is_kept_open", "e2e faults all_files_are_closed",
         "e2e faults descriptors_are_the_programs_own", "unit io_thread uses_a_descriptor_table_of_its_own", "unit io_thread keeps_the_programs_file_locks",
         "e2e stacks code_that_nothing_tells_how_to_unwind", "e2e trigger listens_after_the_program_closed_all_descriptors"],
-    "a malloc hook or an unwinder runs where descriptors are not the process's, and opens its own there": ["e2e coexist malloc_hook_that_opens_a_pipe_keeps_its_descriptors"],
-    "a thread's stack is what thread-local storage leaves of it": ["e2e settings a_program_with_large_thread_local_storage"],
-    "memory profiling that is forced on slows every thread and shows in the program's own tables": [
+    "a malloc hook or an unwinder opens its descriptors in the profiler's own descriptor table": ["e2e coexist malloc_hook_that_opens_a_pipe_keeps_its_descriptors"],
+    "the program's thread-local storage leaves the profiler's threads too little stack": ["e2e settings a_program_with_large_thread_local_storage"],
+    "forced memory profiling slows every thread and shows in the program's own tables": [
         "e2e harmless leaves_torch_profilers_table_alone", "e2e torch_profiler tensor_memory_is_the_same"],
     "a vfork child, or one that cannot exec, finishes the parent's trace": [
         "e2e process failing_vfork_child_leaves_the_parent_alone", "e2e process vfork_child_calls_no_exit_work",
         "e2e exit failing_subprocess_does_not_finish_the_trace", "e2e exit end_is_that_of_the_unprofiled_run"],
-    "another client of CUPTI finds nothing": [
+    "another client of CUPTI gets no records": [
         "e2e gpu_clients the_other_comes_in_the_middle_of_a_window", "e2e gpu_clients in_turns",
         "e2e gpu_clients buffers_that_come_after_the_flush"],
-    "launches pass no hook, or two": [
+    "a launch is recorded twice or not at all": [
         "e2e gpu everything_launched_is_recorded_once_and_joined", "e2e hooks hook_rows_match_the_cuda_headers",
         "e2e flops no_operation_is_counted_twice"],
     "the first active step misses operators": [
         "e2e steps every_step_is_whole", "e2e torch_profiler holds_no_operator_of_other_steps"],
-    "the thread that writes starves, on the program's own core": ["unit writer_failures the_thread_is_a_good_guest",
-                                                                  "e2e exit signals_are_for_the_program"],
-    "torch's own calls lead to the profiler, and another profiler or an exception passes through them": [
+    "the writing thread starves on the program's own core": ["unit writer_failures the_thread_is_a_good_guest",
+                                                            "e2e exit signals_are_for_the_program"],
+    "redirected calls of torch break another profiler, or an exception that passes through them": [
         "e2e torch_path both_paths_record_the_same", "e2e torch_path keeps_an_entry_written_by_other_code", "e2e torch_path_attacks other_profilers_forks_and_limits_change_nothing",
         "e2e torch_path_attacks observers_come_and_go_inside_windows", "e2e torch_path_attacks exceptions_pass_through",
         "e2e torch_path_attacks extensions_open_and_close_during_windows", "e2e torch_path_attacks keeps_entries_sealed_by_the_loader"],
     "a step cuts the program's ranges": ["unit window a_step_has_a_row_of_its_own", "e2e torch_profiler traces_pass_the_strict_validator"],
     "times lose their nanoseconds in readers": ["unit clock base_is_the_floor_to_30_days"],
-    "what the GPU still does is waited for, or lost": [
+    "the program waits for running GPU work, or the work is lost": [
         "e2e gpu a_kernel_that_outlives_its_window", "e2e gpu the_program_is_not_held_while_a_kernel_outlives_its_window",
         "e2e gpu_faults what_only_takes_longer_or_comes_otherwise"],
-    "who caused what is not known until it is over": ["unit emit spans_know_what_is_around_them",
-                                                      "e2e gpu operators_are_found_on_the_gpu"],
+    "the cause of an event is known only after the event": ["unit emit spans_know_what_is_around_them",
+                                                            "e2e gpu operators_are_found_on_the_gpu"],
     "the open file is torn when its head or end changes": ["unit sink rejects_a_head_of_another_size", "e2e exit trailer_that_gets_shorter",
                                                            "unit sink kill_leaves_the_old_or_the_new_trace"],
     "the wall clock is slewed or set": [
@@ -60,7 +60,7 @@ HARMS = {
     "children and launchers take themselves for ranks": [
         "e2e ranks torchrun", "e2e ranks spawned_ranks", "e2e exit programs_below_a_traced_one",
         "unit config values_outlive_the_environment"],
-    "signals, exits and what is under way then": [
+    "a signal or an exit comes in the middle of the profiler's work": [
         "e2e trigger keeps_an_ignored_signal_ignored", "e2e trigger reinstalls_its_handler_after_a_reset",
         "e2e odd_moments a_signal_handler_ends_a_thread_that_marks_steps",
         "e2e exit signals_are_for_the_program", "e2e process exit_from_a_signal_handler", "e2e faults a_storm_of_signals",
@@ -76,37 +76,37 @@ HARMS = {
                                              "e2e gpu nodes_name_the_operator_that_captured_them",
                                              "e2e gpu kinds_are_off_between_windows",
                                              "e2e consumers torch_rules_excuse_what_was_recorded_before"],
-    "a trace takes another's name": ["unit run_names a_launch_shares_its_start", "e2e ranks elastic_restart",
+    "a trace replaces another trace": ["unit run_names a_launch_shares_its_start", "e2e ranks elastic_restart",
                                      "unit sink finish_refuses_an_existing_name", "e2e files traces_of_an_earlier_run_stop_the_recording"],
     "readers take another file for a trace, or a process for a GPU": ["e2e exit side_files_are_no_traces_by_name",
                                                                       "unit window pids_of_containers_are_moved"],
-    "functions that are redirected lose arguments": ["e2e step_names arguments_and_results_stay", "e2e step_names every_way_of_linking"],
+    "redirected functions lose arguments": ["e2e step_names arguments_and_results_stay", "e2e step_names every_way_of_linking"],
     "a foreign trace takes memory by its size": ["unit import large_file"],
     "exported names make probes succeed, or lose hidden arguments": [
         "e2e hooks weak_probe_without_a_runtime_gets_an_error", "e2e blas blas_arguments_reach_the_callers_own_copy",
         "e2e harms thread_local_memory_is_small"],
-    "programs that the profiler starts are seen by the host": [
+    "the host sees the programs that the profiler starts": [
         "unit spawn the_host_sees_no_child", "e2e after program_sees_no_child_while_a_command_runs", "e2e after command_runs_without_libcprof"],
-    "the environment changes while it is read": ["unit post_save the_environment_may_change_meanwhile"],
+    "the environment changes while the profiler reads it": ["unit post_save the_environment_may_change_meanwhile"],
     "threads of few events take memory": [
         "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log a_thread_of_one_event_takes_no_huge_page"],
-    "the mappings that a process may have are used up": ["unit thread_log many_threads_take_few_mappings"],
-    "a limited address space is used up": [
+    "the profiler uses up the process's limit of mappings": ["unit thread_log many_threads_take_few_mappings"],
+    "the profiler uses up a limited address space": [
         "e2e settings a_small_address_space_is_left_to_the_program", "unit thread_log a_limited_address_space_is_the_programs",
         "e2e odd_moments threads_leave_a_limited_address_space_to_the_program"],
     "step 0 of every run takes memory and time": ["unit writer step_0_is_kept_up_to_a_limit",
                                                   "e2e exit program_that_records_much_and_marks_no_step"],
     "the profiler's threads keep a program alive": ["e2e exit a_main_thread_that_leaves_before_the_others",
                                                     "e2e exit sigterm_ends_a_program_whose_main_thread_has_left"],
-    "lines for people go into a file of the program's, or stop it": ["e2e exit a_file_that_has_the_number_of_standard_error",
+    "messages go into a file of the program, or block it": ["e2e exit a_file_that_has_the_number_of_standard_error",
                                                                      "e2e exit standard_error_that_nobody_reads"],
-    "a trace takes the place of a device": ["e2e export export_into_a_device", "e2e export export_into_a_fifo"],
+    "a trace replaces a device or a FIFO": ["e2e export export_into_a_device", "e2e export export_into_a_fifo"],
 }
 
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_each_harm_has_its_tests(harm):
-    """They are there, and run."""
+    """The named tests exist; unit tests are also in a test case."""
     for test in HARMS[harm]:
         kind, name, function = test.split()
         path, = (ROOT / "tests/unit").rglob(f"test_{name}.c") if kind == "unit" else [ROOT / f"tests/e2e/test_{name}.py"]
@@ -118,7 +118,7 @@ def test_each_harm_has_its_tests(harm):
 
 
 def test_thread_local_memory_is_small():
-    """What is loaded at start shares a block of some 1600 bytes with all libraries that come later."""
+    """The library's static TLS and that of all libraries loaded later share about 1600 bytes."""
     lines = subprocess.run(["readelf", "-lW", LIBRARY], capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
     size, = [int(line.split()[5], 16) for line in lines if line.split()[:1] == ["TLS"]]
     assert 0 < size <= 256

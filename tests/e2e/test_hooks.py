@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interposed CUDA calls in real processes: which real function a call reaches when one, two or no CUDA runtimes are
-loaded, and that the caller sees the same with and without the preload. The runtimes are stand-ins (libfakecudart.c)
-with the real sonames and version nodes; the prototypes of hooks.def are compared with the CUDA headers where those
-are."""
+"""Interposed CUDA calls in real processes: which function a call reaches when none, one or two CUDA runtimes are
+loaded. The caller must see the same with and without the preload. The runtimes are stand-ins (libfakecudart.c) with the
+real sonames and version nodes. Where the CUDA headers are installed, a test compares the prototypes of hooks.def with them."""
 
 import ctypes
 import json
@@ -22,7 +21,7 @@ CC = os.environ.get("CC", "cc")
 SOURCES = ROOT / "tests/e2e/c"
 NODES = {11: "libcudart.so.11.0", 12: "libcudart.so.12", 13: "libcudart.so.13"}
 
-# What libfakecudart.c answers to the calls of libfakeclient.c, without the number of the library.
+# Results of libfakecudart.c for the calls of libfakeclient.c, without the number of the library.
 ANSWERS = {
     "client_malloc": lambda size: size,
     "client_copy": lambda: 1 + 2 * 2 + 4 * 3 + 8 * 4 + 16 * 5,
@@ -78,7 +77,7 @@ def call(client, name, *args):
 
 
 def run(library, folder, script, preload=True, **environment):
-    """What the Python code `script` leaves in `result`, run with or without the preload."""
+    """The value that the Python code `script` leaves in `result`, and its stderr."""
     env = dict(os.environ, STUBS=str(folder), **environment)
     if preload:
         env["LD_PRELOAD"] = str(library)
@@ -168,7 +167,7 @@ def test_weak_probe_without_a_runtime_gets_an_error(library, stubs):
     result = [client.client_has_malloc()] + (call(client, "client_malloc", 1) if client.client_has_malloc() else [])
     """
     assert run(library, stubs, script, preload=False)[0] == [0]
-    # Our export makes the probe succeed: the call then says that CUDA is not initialised, and leaves errno alone.
+    # cprof exports the symbol, so the probe succeeds. The call then returns "not initialised" and keeps errno.
     assert run(library, stubs, script)[0] == [1, 3, 5]
 
 
@@ -191,12 +190,12 @@ def test_dlsym_by_handle_finds_the_runtimes_function(library, stubs):
     result.append(ctypes.cast(direct.cudaMalloc, ctypes.c_void_p).value ==
                   ctypes.cast(default.cudaMalloc, ctypes.c_void_p).value)
     """)
-    # From the handle comes the runtime's own function; the name alone gives the wrapper.
+    # The handle gives the runtime's own function, the global scope gives cprof's wrapper.
     assert result == [13000009, 13000009, False]
 
 
 def test_finds_a_renamed_runtime_by_its_version_node(library, tmp_path):
-    """Wheels carry runtimes as libcudart-<hash>.so.12: the version node inside tells which one it is."""
+    """Wheels carry runtimes as libcudart-<hash>.so.12. Their version node tells the version."""
     renamed = make_cudart(tmp_path, 12, name="libcudart-1a2b3c4d.so.12")
     make_client(tmp_path, "renamed", renamed)
     make_client(tmp_path, "client13", make_cudart(tmp_path, 13))
@@ -251,7 +250,7 @@ def test_forwards_calls_from_many_threads(library, stubs):
 
 
 def test_records_runtime_and_driver_calls(library, stubs, tmp_path):
-    """Two runtimes and the driver, recorded from start to exit: names without suffixes, the right categories."""
+    """Calls of two runtimes and the driver, recorded from start to exit, have names without suffixes and the right categories."""
     run(library, stubs, ALL_CALLS + """
 clients = [load("libclient12.so"), load("libclient13.so")]
 result = clients[0].client_free()  # wakes cprof
@@ -303,7 +302,7 @@ struct cuda_dim3 { unsigned x, y, z; };
 struct cuda_extent { size_t width, height, depth; };
 struct cuda_pitched { void *pointer; size_t pitch, width, height; };
 
-// Passed alike by the C ABIs of Linux: the same size and alignment, and both in integer registers or both as a struct.
+// The same to the C ABIs of Linux: equal size and alignment, and both in integer registers or both a struct.
 template <class A, class B> constexpr bool alike =
     sizeof(A) == sizeof(B) && alignof(A) == alignof(B) && std::is_class<A>::value == std::is_class<B>::value &&
     !std::is_floating_point<A>::value && !std::is_floating_point<B>::value;
@@ -322,7 +321,7 @@ template <class R, class... A, class S, class... B> struct same_abi<R (*)(A...),
 """
 
 
-# The wheels with the headers leave out crt/, which comes with the compiler.
+# The header wheels lack crt/, which comes with the CUDA compiler.
 HOST_DEFINES = """
 #define __host__
 #define __device__
@@ -365,7 +364,7 @@ def test_hook_rows_match_the_cuda_headers(tmp_path, capsys):
     wanted = {symbol: types for node, symbol, shown, types in rows()
               if node in (f"V{major}", "DRIVER") and symbol == shown}
     checks = {symbol: f"CHECK({symbol}, {types});" for symbol, types in wanted.items()}
-    # Old names stand in the libraries and no longer in the headers: those cannot be compared.
+    # Old functions are in the libraries but no longer in the headers: they cannot be compared.
     undeclared = []
     for _ in range(3):
         source = tmp_path / "abi.cpp"
@@ -386,9 +385,8 @@ def test_hook_rows_match_the_cuda_headers(tmp_path, capsys):
 
 
 def test_extension_loads_its_own_zlib(library, tmp_path):
-    """T2: a library that is newer than the system's, found by the extension's own run path. A preload that NEEDs libz would
-    have loaded the system's copy first, under the same name, and the extension would not load. (Ubuntu's Python NEEDs libz itself, so
-    the program is one in C.)"""
+    """The extension's run path leads to a libz that is newer than the system's. A preload that needs libz would load the system's copy
+    first, under the same name, and the extension would not load. The program is in C, since Ubuntu's Python needs libz itself."""
     (tmp_path / "z.map").write_text("ZLIB_9.9 { global: *; };\n")
     (tmp_path / "z.c").write_text("int newer_than_any(void) { return 99; }\n")
     (tmp_path / "extension.c").write_text("int newer_than_any(void);\nint answer(void) { return newer_than_any(); }\n")
@@ -413,13 +411,13 @@ def test_extension_loads_its_own_zlib(library, tmp_path):
     with_zlib = dict(os.environ, LD_PRELOAD="libz.so.1")
     control = subprocess.run(command, env=with_zlib, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     if control.returncode == 0:
-        pytest.skip("this machine has no libz.so.1 of its own: nothing could have been in the way")
-    assert "ZLIB_9.9" in control.stderr, "the test shows what it is about"
+        pytest.skip("this machine has no libz.so.1: nothing could hide the extension's copy")
+    assert "ZLIB_9.9" in control.stderr, "the control run must fail at the system's libz"
 
 
 def test_does_not_call_cupti_without_a_driver(stubs, library, tmp_path):
-    """CUPTI 13.2.86, which comes with torch 2.15, recurses until the stack is full when it finds no driver: where another tool has the
-    driver's door, so that the first CUDA call starts the GPU side, that call ended the program."""
+    """CUPTI 13.2.86, which comes with torch 2.15, overflows the stack when it finds no driver. Where another tool owns
+    CUDA_INJECTION64_PATH, the first CUDA call starts cprof's GPU side, and so ended the program."""
     try:
         ctypes.CDLL("libcuda.so.1")
         pytest.skip("this machine has a driver")
@@ -446,7 +444,7 @@ def test_does_not_call_cupti_without_a_driver(stubs, library, tmp_path):
 
 
 def test_injection_entry_points_answer(library, tmp_path):
-    """The driver's, NVTX's and ITT's entry points: found under the variables the constructor sets, and saying yes."""
+    """The constructor sets the injection variables of the driver, NVTX and ITT. Their entry points in the library return success."""
     code = """
 import ctypes, os
 for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64"):
@@ -458,8 +456,8 @@ print(me.InitializeInjection(), me.InitializeInjectionNvtx2(None))
     done = subprocess.run([sys.executable, "-S", "-c", code], env=dict(os.environ, LD_PRELOAD=str(library)),
                           capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.stdout == "1 1\n" and list(tmp_path.iterdir()) == []
-    said, = done.stderr.splitlines()  # there is no driver here, whoever called
+    said, = done.stderr.splitlines()  # this machine has no driver
     assert said.startswith("cprof: ") and said.endswith("CUDA calls are recorded, GPU activity is not")
     mine = dict(os.environ, LD_PRELOAD=str(library), CUDA_INJECTION64_PATH="/mine.so")
     done = subprocess.run(["sh", "-c", "echo $CUDA_INJECTION64_PATH"], env=mine, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "/mine.so\n", "what the user has set stays"
+    assert done.stdout == "/mine.so\n", "cprof must keep a variable that the user has set"
