@@ -181,3 +181,21 @@ def test_what_the_library_tells_of_its_process(tmp_path):
     assert account["cores"] == cores and account["threads"] >= 8 * cores
     assert account["ran_ns"] + account["queued_ns"] > 2 * cores * account["wall_ns"], account
     assert explained(*result.traces)["findings"][0]["rule"] == "oversubscribed-threads"
+
+
+@pytest.mark.parametrize("step, counted", [(1, False), (3, True)])
+def test_page_faults_of_the_first_step_are_not_counted(tmp_path, step, counted):
+    """The first step makes pools grow. Its faults are no sign of memory that is handed out anew in each step."""
+    code = f"""
+import cprof, mmap, time
+for n in range(5):
+    pages = mmap.mmap(-1, 5000 * mmap.PAGESIZE if n == {step} else mmap.PAGESIZE)
+    for at in range(0, len(pages), mmap.PAGESIZE):
+        pages[at] = 1
+    time.sleep(0.1)
+    cprof.step()
+"""
+    result = support.run([sys.executable, "-c", code], tmp_path, env={"PYTHONPATH": str(support.ROOT / "scripts/python")})
+    assert result.rc == 0, result.err
+    account = support.load(result.traces[0])["cprof"]["process"]
+    assert (account["page_faults"] >= 5000) == counted, account

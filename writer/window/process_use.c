@@ -34,10 +34,20 @@ static void add_thread(const char *path, bool is_main, struct process_use *use)
     }
 }
 
-struct process_use process_use_now(void)
+static unsigned long long since(uint64_t before, uint64_t after)
+{
+    return after > before ? after - before : 0; /* the sum loses the time of a thread that ended */
+}
+
+static uint64_t system_ns(const struct rusage *use)
+{
+    return (uint64_t)use->ru_stime.tv_sec * SECOND_NS + (uint64_t)use->ru_stime.tv_usec * 1000;
+}
+
+static struct process_use read_sums(void)
 {
     static struct process_use use;
-    struct rusage self;
+    struct rusage self, cprof;
     glob_t found;
     char own[64], main_thread[64];
     if (use.at_ns && clock_monotonic_ns() - use.at_ns < FRESH_NS)
@@ -45,29 +55,39 @@ struct process_use process_use_now(void)
     use = (struct process_use){0};
     snprintf(own, sizeof own, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
     snprintf(main_thread, sizeof main_thread, "/proc/self/task/%ld/schedstat", (long)getpid());
-    if (getrusage(RUSAGE_SELF, &self) != 0 || !find_files("/proc/self/task/*/schedstat", &found))
+    if (getrusage(RUSAGE_SELF, &self) != 0 || getrusage(RUSAGE_THREAD, &cprof) != 0 ||
+        !find_files("/proc/self/task/*/schedstat", &found))
         return use;
     for (size_t i = 0; i < found.gl_pathc && found.gl_pathc <= THREADS_MOST; i++)
         if (strcmp(found.gl_pathv[i], own) != 0)
             add_thread(found.gl_pathv[i], strcmp(found.gl_pathv[i], main_thread) == 0, &use);
     globfree(&found);
-    use.system_ns =
-        (uint64_t)self.ru_stime.tv_sec * SECOND_NS + (uint64_t)self.ru_stime.tv_usec * 1000;
-    use.page_faults = (uint64_t)self.ru_minflt;
+    use.system_ns = since(system_ns(&cprof), system_ns(&self));
+    use.page_faults = (uint64_t)(self.ru_minflt - cprof.ru_minflt);
     use.at_ns = use.threads ? clock_monotonic_ns() : 0;
     return use;
 }
 
-static unsigned long long since(uint64_t before, uint64_t after)
+struct process_use process_use_now(uint64_t due_ns)
 {
-    return after > before ? after - before : 0; /* the sum loses the time of a thread that ended */
+    struct process_use use = read_sums();
+    use.due_ns = due_ns;
+    return use;
 }
 
-void process_use_account(const struct process_use *before, const struct process_use *after,
-                         uint64_t length_ns, const struct writer_options *options, struct buf *b)
+static bool in_time(const struct process_use *before, const struct process_use *after)
 {
-    if (!before->at_ns || !after->at_ns || !options->affinity ||
-        since(before->at_ns, after->at_ns) < length_ns / 2)
+    return before->at_ns && after->at_ns && after->due_ns > before->due_ns &&
+           since(before->at_ns, after->at_ns) >= (after->due_ns - before->due_ns) / 2;
+}
+
+void process_use_account(const struct process_use use[USE_COUNT],
+                         const struct writer_options *options, struct buf *b)
+{
+    const struct process_use *after = &use[USE_END];
+    const struct process_use *before =
+        &use[in_time(&use[USE_FIRST], after) ? USE_FIRST : USE_START];
+    if (!options->affinity || !in_time(before, after))
         return;
     buf_printf(b,
                "\"process\": {\"cores\": %d, \"threads\": %llu, \"wall_ns\": %llu, \"ran_ns\": "

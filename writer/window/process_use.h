@@ -12,9 +12,10 @@ struct writer_options;
 /* Sums since the process began, over the threads that exist. */
 struct process_use {
     uint64_t at_ns;     /* monotonic time of the reading; 0: none */
+    uint64_t due_ns;    /* wall time of the step edge that it is for */
     uint64_t ran_ns;    /* on a processor */
     uint64_t queued_ns; /* ready to run, waiting for a processor */
-    /* in the kernel, from getrusage(): ended threads and the cprof thread count too */
+    /* in the kernel, from getrusage(): ended threads count too */
     uint64_t system_ns;
     uint64_t page_faults; /* without disk reads, from getrusage() */
     uint64_t threads;
@@ -22,12 +23,17 @@ struct process_use {
     uint64_t main_queued_ns;
 };
 
-/* Reads the sums; the schedstat sums leave out the calling thread. cprof thread. */
-struct process_use process_use_now(void);
+/* Readings of a window: at its start, at the end of its first step, and at its end. */
+enum process_use_at { USE_START, USE_FIRST, USE_END, USE_COUNT };
 
-/* Appends `"process": {…}, `, the difference of two readings. Appends nothing when they are less
- * than half of the window's `length_ns` apart: the cprof thread was behind. cprof thread. */
-void process_use_account(const struct process_use *before, const struct process_use *after,
-                         uint64_t length_ns, const struct writer_options *options, struct buf *b);
+/* Reads the sums without those of the calling thread. cprof thread. */
+struct process_use process_use_now(uint64_t due_ns);
+
+/* Appends `"process": {…}, `, the difference of the last reading and an earlier one: of the second
+ * if it can, because memory pools grow and threads start in the first step. Two readings that lie
+ * less than half as far apart as their edges came too late. Appends nothing when both pairs did.
+ * cprof thread. */
+void process_use_account(const struct process_use use[USE_COUNT],
+                         const struct writer_options *options, struct buf *b);
 
 #endif

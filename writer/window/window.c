@@ -70,7 +70,7 @@ struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64
     w->base_ns = clock_base_ns(clock_wall_ns(from));
     w->cpu_before_ns = thread_cpu_ns();
     w->handlers_before_ns = writer_listener_ns();
-    w->use_before = process_use_now();
+    w->use[USE_START] = process_use_now((uint64_t)clock_wall_ns(start));
     w->before = *before;
     return w;
 }
@@ -247,6 +247,7 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     if (!has_step(w)) {
         json_meta_text(&w->body, "thread_name", shared->pid, STEP_TID, "name", "steps", 5);
         json_meta_number(&w->body, "thread_sort_index", shared->pid, STEP_TID, 0);
+        w->use[USE_FIRST] = process_use_now((uint64_t)clock_wall_ns(end));
     }
     snprintf(name, sizeof name, STEP_NAME "%lld", (long long)step);
     struct json_place at = window_place(w, shared, STEP_TID, start, end);
@@ -283,7 +284,7 @@ void window_close(struct window *w, const struct step_edge *edge, uint64_t pass)
     w->closed_at = edge->ticks;
     w->closed_pass = pass;
     w->at_end = edge->losses;
-    w->use = process_use_now();
+    w->use[USE_END] = process_use_now((uint64_t)clock_wall_ns(edge->ticks));
     w->time = edge->time;
     w->partial = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
     w->unwanted = edge->kind == EDGE_START || (in_a_step && !has_step(w));
@@ -522,9 +523,7 @@ static void put_account(struct window *w, const struct window_shared *shared)
     window_memory_account(w, b);
     window_flops_account(w, shared, b);
     if (w->end != UINT64_MAX)
-        process_use_account(&w->use_before, &w->use,
-                            (uint64_t)(clock_wall_ns(w->end) - clock_wall_ns(w->start)),
-                            shared->options, b);
+        process_use_account(w->use, shared->options, b);
     put_losses(b, w);
     buf_printf(b,
                ", \"hook_ns\": %.0f, \"writer_cpu_ns\": %llu, \"handlers_ns\": %llu, \"bytes\": "

@@ -91,9 +91,9 @@ struct window {
     struct stacks_used stacks; /* stacks that its events name */
     /* bytes of frames that trailers of the open file may still write; below 0 after large ones */
     int64_t frames_credit;
-    uint64_t cpu_before_ns;             /* CPU time of the cprof thread at the start */
-    uint64_t handlers_before_ns;        /* writer_listener_ns() at the start */
-    struct process_use use_before, use; /* at its start and at its end */
+    uint64_t cpu_before_ns;      /* CPU time of the cprof thread at the start */
+    uint64_t handlers_before_ns; /* writer_listener_ns() at the start */
+    struct process_use use[USE_COUNT];
     char part_path[PATH_MAX];
 };
 

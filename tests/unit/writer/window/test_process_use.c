@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "writer/writer.h"
@@ -23,7 +25,7 @@ static void *spin(void *arg)
 
 static void *read_use(void *arg)
 {
-    *(struct process_use *)arg = process_use_now();
+    *(struct process_use *)arg = process_use_now(0);
     return NULL;
 }
 
@@ -42,9 +44,9 @@ START_TEST(what_another_thread_runs_is_counted)
     pthread_t thread;
     over = false;
     ck_assert_int_eq(pthread_create(&thread, NULL, spin, NULL), 0);
-    struct process_use before = process_use_now();
+    struct process_use before = process_use_now(0);
     usleep(200000);
-    struct process_use after = process_use_now();
+    struct process_use after = process_use_now(0);
     over = true;
     pthread_join(thread, NULL);
     uint64_t wall = after.at_ns - before.at_ns;
@@ -73,9 +75,45 @@ START_TEST(the_main_thread_is_told_apart)
 }
 END_TEST
 
+/* Takes a thousand fresh pages. */
+static void take_pages(void)
+{
+    size_t size = 1000 * (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(pages, MAP_FAILED);
+    madvise(pages, size, MADV_NOHUGEPAGE);
+    memset(pages, 1, size);
+    munmap(pages, size);
+    usleep(20000); /* readings within 10 ms are one */
+}
+
+static void *read_around_pages(void *readings)
+{
+    struct process_use *use = readings;
+    use[0] = process_use_now(0);
+    take_pages();
+    use[1] = process_use_now(0);
+    return NULL;
+}
+
+START_TEST(leaves_out_page_faults_of_the_calling_thread)
+{
+    struct process_use own[2], before, after;
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, read_around_pages, own), 0);
+    pthread_join(thread, NULL);
+    ck_assert_uint_lt(own[1].page_faults - own[0].page_faults, 500);
+    usleep(20000);
+    before = read_elsewhere();
+    take_pages();
+    after = read_elsewhere();
+    ck_assert_uint_ge(after.page_faults - before.page_faults, 1000);
+}
+END_TEST
+
 START_TEST(windows_that_follow_each_other_share_a_reading)
 {
-    struct process_use one = process_use_now(), other = process_use_now();
+    struct process_use one = process_use_now(0), other = process_use_now(0);
     ck_assert_uint_eq(one.at_ns, other.at_ns);
 }
 END_TEST
@@ -87,14 +125,35 @@ START_TEST(the_account_has_differences)
     CPU_SET(0, &two);
     CPU_SET(3, &two);
     struct writer_options options = {.affinity = &two, .affinity_size = sizeof two};
-    struct process_use before = {1, 10, 20, 30, 40, 5, 50, 60},
-                       after = {101, 11, 22, 33, 44, 6, 55, 66};
+    struct process_use use[] = {
+        {1, 0, 10, 20, 30, 40, 5, 50, 60}, {0}, {101, 200, 11, 22, 33, 44, 6, 55, 66}};
     struct buf b = {0};
-    process_use_account(&before, &after, 200, &options, &b);
+    process_use_account(use, &options, &b);
     buf_put(&b, "", 1);
     ck_assert_str_eq(b.data, "\"process\": {\"cores\": 2, \"threads\": 6, \"wall_ns\": 100, "
                              "\"ran_ns\": 1, \"queued_ns\": 2, \"system_ns\": 3, "
                              "\"page_faults\": 4, \"main_ran_ns\": 5, \"main_queued_ns\": 6}, ");
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(starts_behind_the_first_step_where_that_was_read_in_time)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    struct writer_options options = {.affinity = &one, .affinity_size = sizeof one};
+    struct process_use use[] = {{.at_ns = 1, .due_ns = 1},
+                                {.at_ns = 60, .due_ns = 50, .page_faults = 7},
+                                {.at_ns = 101, .due_ns = 101, .page_faults = 9}};
+    struct buf b = {0};
+    process_use_account(use, &options, &b);
+    use[USE_FIRST].at_ns = 90; /* too late */
+    process_use_account(use, &options, &b);
+    buf_put(&b, "", 1);
+    const char *first = strstr(b.data, "\"page_faults\": 2,");
+    ck_assert_ptr_nonnull(first);
+    ck_assert_ptr_nonnull(strstr(first, "\"page_faults\": 9,"));
     buf_free(&b);
 }
 END_TEST
@@ -105,13 +164,18 @@ START_TEST(no_account_where_the_readings_tell_little)
     CPU_ZERO(&one);
     CPU_SET(0, &one);
     struct writer_options options = {.affinity = &one, .affinity_size = sizeof one};
-    struct process_use none = {0}, before = {.at_ns = 1}, after = {.at_ns = 101};
+    struct process_use use[] = {
+        {.at_ns = 1, .due_ns = 1}, {.at_ns = 90, .due_ns = 30}, {.at_ns = 101, .due_ns = 204}};
     struct buf b = {0};
-    process_use_account(&before, &after, 203, &options, &b); /* too late */
-    process_use_account(&none, &after, 100, &options, &b);
-    process_use_account(&before, &none, 100, &options, &b);
+    process_use_account(use, &options, &b); /* too late */
+    use[USE_END].due_ns = 1;                /* no time between the edges */
+    process_use_account(use, &options, &b);
+    use[USE_END].due_ns = 201;
     options.affinity = NULL;
-    process_use_account(&before, &after, 100, &options, &b);
+    process_use_account(use, &options, &b);
+    options.affinity = &one;
+    use[USE_START].at_ns = 0;
+    process_use_account(use, &options, &b);
     ck_assert_uint_eq(b.len, 0);
     buf_free(&b);
 }
@@ -123,8 +187,10 @@ Suite *suite_process_use(void)
     TCase *c = tcase_create("process_use");
     tcase_add_test(c, what_another_thread_runs_is_counted);
     tcase_add_test(c, the_main_thread_is_told_apart);
+    tcase_add_test(c, leaves_out_page_faults_of_the_calling_thread);
     tcase_add_test(c, windows_that_follow_each_other_share_a_reading);
     tcase_add_test(c, the_account_has_differences);
+    tcase_add_test(c, starts_behind_the_first_step_where_that_was_read_in_time);
     tcase_add_test(c, no_account_where_the_readings_tell_little);
     suite_add_tcase(s, c);
     return s;
