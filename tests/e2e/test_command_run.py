@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof run`, `cprof env`, `cprof doctor`: the program is started as if it were started plainly, with the settings that the
-options say, and what will not work is said before."""
+"""`cprof run`, `cprof env`, `cprof doctor`: the program runs as without cprof, options become settings, and problems are reported
+before the program starts."""
 
 import contextlib
 import glob
@@ -30,13 +30,13 @@ def python(code):
 
 
 def summary(done):
-    """The lines at the end."""
+    """The lines that `cprof run` prints when the program has ended."""
     return done.stderr.splitlines()
 
 
 # ---- run ----
 
-def test_the_program_runs_as_it_would_plainly(tmp_path):
+def test_run_leaves_stdin_stdout_and_exit_code_alone(tmp_path):
     code = STEPS + "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.exit(7)"
     done = subprocess.run(command("run", "--active", 2, *python(code)), input="hello\n", env=environment(),
                           capture_output=True, text=True, timeout=120)
@@ -50,12 +50,12 @@ def test_the_program_runs_as_it_would_plainly(tmp_path):
     assert [re.fullmatch(rf"  \S*cprof (\w+) {run} +# [a-z ,]+", line)[1] for line in commands] == ["explain", "top", "open"], commands
 
 
-def test_each_command_that_is_named_works(tmp_path):
+def test_commands_in_the_summary_work(tmp_path):
     done = cprof("run", "--run-name", "mine", *python(STEPS))
     lines = [line.split("#")[0] for line in summary(done)[1:]]
     assert len(lines) == 3
     for line in lines:
-        ends = " open " not in line  # open serves the trace until somebody ends it; it says where at once
+        ends = " open " not in line  # `cprof open` prints its address at once and serves until it is stopped
         with subprocess.Popen(line if ends else f"exec {line} --no-browser --port 0", shell=True, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True) as shown:
             said = shown.stdout.read() if ends else shown.stdout.readline()
@@ -65,7 +65,7 @@ def test_each_command_that_is_named_works(tmp_path):
         assert said and shown.returncode == (0 if ends else 128 + signal.SIGTERM), (line, shown.returncode, complaint)
 
 
-def test_the_end_has_at_most_twelve_lines(tmp_path):
+def test_summary_has_at_most_twelve_lines(tmp_path):
     code = f"import os, subprocess, sys\nfor rank in range(20): subprocess.run([sys.executable, '-c', {STEPS!r}], env=dict(os.environ, RANK=str(rank)))"
     done = cprof("run", *python(code))
     lines = summary(done)
@@ -75,7 +75,7 @@ def test_the_end_has_at_most_twelve_lines(tmp_path):
 
 
 @pytest.mark.parametrize("ranks, named", [(2, "0 1"), (5, None)])
-def test_each_rank_has_a_folder(tmp_path, ranks, named):
+def test_summary_of_one_folder_per_rank(tmp_path, ranks, named):
     code = f"import os, subprocess, sys\nfor rank in range({ranks}): subprocess.run([sys.executable, '-c', {STEPS!r}], env=dict(os.environ, RANK=str(rank)))"
     done = cprof("run", "--folder", "{rank}", *python(code))
     lines = summary(done)
@@ -83,8 +83,8 @@ def test_each_rank_has_a_folder(tmp_path, ranks, named):
     assert [line.split("explain ")[1].split("  #")[0].strip() for line in lines[ranks:ranks + 1]] == ([named] if named else []), done.stderr
 
 
-def test_a_rank_has_one_line(tmp_path):
-    """Traces that another folder's list names are in it, too: the program chose where they go."""
+def test_summary_has_one_line_per_rank(tmp_path):
+    """The summary also finds traces in a folder that the program itself set."""
     code = "import os\nos.environ['RANK'] = '3'\n" + STEPS
     done = cprof("run", "--steps", "1-2,4,6,8", *python(code), env={"CPROF_FOLDER": "traces"})
     assert re.match(r"cprof: rank 3: 5 steps \(1-2, 4, 6, \.\.\.\), mean \S+ ms, 0 lost: traces/rank3\.3\.pt\.trace\.json and 3 more \(", done.stderr), done.stderr
@@ -92,8 +92,8 @@ def test_a_rank_has_one_line(tmp_path):
     assert "elsewhere/rank0.5.pt.trace.json" in moved.stderr, moved.stderr
 
 
-def test_losses_are_told_with_their_cause(tmp_path):
-    """The library's line has the thread and the cause, and does not name the trace again."""
+def test_summary_reports_losses_with_their_cause(tmp_path):
+    """The library's line names the thread and the cause. Only the summary names the trace."""
     code = MARK + "for i in range(3):\n    for _ in range(50000): c.cprof_range_push(b'work'); c.cprof_range_pop()\n    c.cprof_step()"
     done = cprof("run", "--ring-kb", 64, "--active", 2, *python(code))
     path, = support.files(tmp_path, ".json")
@@ -104,7 +104,7 @@ def test_losses_are_told_with_their_cause(tmp_path):
 
 
 @pytest.mark.parametrize("variables, coloured", [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)], ids=str)
-def test_colours_are_for_terminals(tmp_path, variables, coloured):
+def test_summary_is_coloured_on_terminals_only(tmp_path, variables, coloured):
     master, slave = os.openpty()
     done = subprocess.run(command("run", *python(STEPS)), env={**environment(), "TERM": "xterm", **variables}, stderr=slave, timeout=60)
     os.close(slave)
@@ -116,7 +116,7 @@ def test_colours_are_for_terminals(tmp_path, variables, coloured):
     assert done.returncode == 0 and b"cprof: rank 0: 4 steps" in said and (b"\033[" in said) == coloured, said
 
 
-def test_quiet(tmp_path):
+def test_quiet_prints_no_summary(tmp_path):
     done = cprof("run", "-q", *python(STEPS))
     assert done.returncode == 0 and re.fullmatch(r"cprof: rank 0: 1 trace, .*\n", done.stderr) and support.files(tmp_path, ".json")
 
@@ -132,7 +132,7 @@ DOCTOR = " (cprof doctor tells what may be in the way)"
     (["--steps", "50"], [sys.executable, "-c", STEPS], 0, "the schedule records none of the program's 9 steps"),
     (["--trigger", "nvtx:never"], [sys.executable, "-c", STEPS], 0, "nothing was recorded; CPROF_TRIGGER=nvtx:never starts recording"),
     (["--no-enabled"], [sys.executable, "-c", STEPS], 0, "CPROF_ENABLED=0 turns recording off")], ids=lambda value: str(value)[:20])
-def test_why_there_is_no_trace(options, program, code, why):
+def test_summary_explains_a_missing_trace(options, program, code, why):
     done = cprof("run", *options, "--", *program)
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.splitlines()[-1] == f"cprof: no trace was written: {why}", done.stderr
@@ -145,7 +145,7 @@ def test_why_there_is_no_trace(options, program, code, why):
     {"FOLDER": "two\nlines/{rank}"}, {"FOLDER": " f"}, {"FOLDER": "{epoch}"}, {"FOLDER": "{{x}}"}, {"FOLDER": ""},
     {"TENSORBOARD_DIR": "tb"}, {"TENSORBOARD_DIR": "tb", "TENSORBOARD_WORKER": ".w{rank}", "USE_GZIP": "1"}, {"TENSORBOARD_DIR": "{epoch}"},
     {"REMOTE_URL": "http://127.0.0.1:9/x", "REMOTE_FILE_NAME": "x.json.gz", "UPLOAD_DEADLINE_MS": "0"}], ids=str)
-def test_traces_of_odd_names_are_found(given, tmp_path):
+def test_summary_finds_traces_with_odd_names(given, tmp_path):
     odd = tmp_path / "here [1]*"
     odd.mkdir()
     done = cprof("run", "--active", 2, *python(STEPS), cwd=odd, env={f"CPROF_{name}": value for name, value in given.items()})
@@ -153,8 +153,8 @@ def test_traces_of_odd_names_are_found(given, tmp_path):
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink(path, path)], ids=["folder", "fifo", "loop"])
-def test_what_others_have_beside_is_in_no_ones_way(tmp_path, make):
-    """On a disk of many users the folders that fit are not all of this one, and a list in one cannot be read."""
+def test_summary_ignores_other_users_folders(tmp_path, make):
+    """Another user's folder fits the folder template, and its saved_traces.jsonl cannot be read."""
     others = tmp_path / "shared" / "theirs"
     others.mkdir(parents=True)
     make(others / "saved_traces.jsonl")
@@ -162,15 +162,15 @@ def test_what_others_have_beside_is_in_no_ones_way(tmp_path, make):
     assert done.returncode == 0 and "cprof: rank 0: 4 steps (1-4), " in done.stderr, done.stderr
 
 
-def test_open_files_of_odd_names_are_found(tmp_path):
+def test_summary_finds_open_files_with_odd_names(tmp_path):
     code = MARK + "import os, time\nfor i in range(3): c.cprof_range_push(b'work'); c.cprof_range_pop(); c.cprof_step()\ntime.sleep(1.5)\nos.kill(os.getpid(), 9)"
     done = cprof("run", *python(code), env={"CPROF_FOLDER": "two\nlines"})
     assert "cprof: cut off, opens as it is" in done.stderr and "no trace" not in done.stderr, done.stderr
     assert cprof("recover", *tmp_path.glob("*/*.part")).returncode == 0
 
 
-def test_windows_of_programs_that_go_on_are_not_cut_off(tmp_path):
-    """One that the program left running, as one of another run."""
+def test_summary_names_files_still_being_written(tmp_path):
+    """The program leaves a child running that still records. Its open file must not count as cut off."""
     child = STEPS + "import time\nprint('on', flush=True)\ntime.sleep(60)"
     code = (f"import os, subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)\n"
             "child.stdout.readline()\nimport glob, time\n"
@@ -183,17 +183,17 @@ def test_windows_of_programs_that_go_on_are_not_cut_off(tmp_path):
 
 @pytest.mark.parametrize("what, text", [("sh:mv \"$1\" archive/", "5 traces were written and are not here any more"), ("rm", "5 traces were written"),
                                         ("sh:[ $CPROF_TRACE_FIRST_STEP = 1 ] && rm \"$1\" || true", "1 trace was written and is not here any more")])
-def test_traces_that_a_command_took_away(tmp_path, what, text):
+def test_summary_counts_traces_removed_by_a_command(tmp_path, what, text):
     (tmp_path / "archive").mkdir()
-    for _ in range(2):  # what an earlier run's list says is not of this one
+    for _ in range(2):  # the second run must not count the traces that the first one listed
         done = cprof("run", "--active", 1, "--warmup", 1, "--repeat", 0, "--on-trace-ready", what, *python(STEPS),
                      env={"CPROF_FOLDER": "traces", "CPROF_OVERWRITE": "1"})
         assert text in done.stderr and "no trace was written" not in done.stderr, done.stderr
         assert (" and 3 more (" in done.stderr) == text.startswith("1 trace"), done.stderr
 
 
-def test_traces_whose_names_were_taken_again(tmp_path):
-    """Each one that makes room for the next is gone, also where that one gets its name."""
+def test_summary_counts_traces_replaced_under_one_name(tmp_path):
+    """All traces have one name and one is kept. Each replaced trace counts as gone."""
     done = cprof("run", "--active", 1, "--warmup", 1, "--repeat", 0, "--num-traces-to-keep", 1, "--filename", "r.json", *python(STEPS),
                  env={"CPROF_FOLDER": "traces"})
     left = len(list((tmp_path / "traces").glob("*.json")))
@@ -203,22 +203,22 @@ def test_traces_whose_names_were_taken_again(tmp_path):
 @pytest.mark.parametrize("program, code", [
     (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -15 $$"], 143), (["sh", "-c", "exit 3"], 3),
     (["no-such-program"], 127), (["/dev/null"], 126), (["./no/such"], 127)])
-def test_exit_codes(program, code):
+def test_exit_code_is_the_programs_or_a_shells(program, code):
     done = cprof("run", "-q", "--", *program)
     assert done.returncode == code, done.stderr
 
 
 @pytest.mark.parametrize("words, said", [(["1", "--", "true"], True), (["true-ish", "--", "true"], True), (["0", "true"], True),
                                          (["no-such-program", "true", "--", "x"], False)])
-def test_a_value_behind_a_switch_is_no_program(words, said):
-    """`--with-stack 1`, as CPROF_WITH_STACK=1 is written."""
+def test_value_after_a_switch_is_explained(words, said):
+    """Users write `--with-stack 1` as they write CPROF_WITH_STACK=1."""
     done = cprof("run", "--with-stack", *words)
     assert done.returncode == 127 and f"cprof: {words[0]}: no such program" in done.stderr
     assert ("a switch takes no value: --NAME is 1, --no-NAME is 0" in done.stderr) == said, done.stderr
 
 
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP", "SIGRTMIN", "SIGRTMAX"])
-def test_signals_are_passed_on(number):
+def test_signals_reach_the_program(number):
     code = (f"import signal, sys, time\nsignal.signal(signal.{number}, lambda *_: sys.exit(5))\n"
             "print('ready', flush=True)\ntime.sleep(60)")
     with subprocess.Popen(command("run", "-q", *python(code)), stdout=subprocess.PIPE, text=True, env=environment()) as running:
@@ -227,7 +227,7 @@ def test_signals_are_passed_on(number):
         assert running.wait(30) == 5
 
 
-def test_the_programs_signals_are_not_blocked_and_its_descriptors_stay(tmp_path):
+def test_program_keeps_signal_mask_and_descriptors(tmp_path):
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
     code = ("import os, signal, sys\n"
@@ -241,15 +241,15 @@ def test_the_programs_signals_are_not_blocked_and_its_descriptors_stay(tmp_path)
     os.close(writing)
 
 
-def test_where_the_end_of_children_is_ignored():
-    """Some launchers leave SIGCHLD so; the program has it so too, and its end is seen."""
+def test_run_works_with_sigchld_ignored():
+    """Some launchers leave SIGCHLD ignored. The program inherits that, and `cprof run` still gets its exit code."""
     code = "import signal, sys; sys.exit(6 if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN else 5)"
     done = subprocess.run(command("run", "-q", *python(code)), env=environment(), capture_output=True, timeout=60,
                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
     assert done.returncode == 6, done.stderr
 
 
-SPECIAL = {"CPROF_REMOTE_URL": "http://127.0.0.1:9/nobody", "CPROF_ON_TRACE_READY": "true"}  # settings that are more than text
+SPECIAL = {"CPROF_REMOTE_URL": "http://127.0.0.1:9/nobody", "CPROF_ON_TRACE_READY": "true"}  # settings whose values are checked
 VALUES = {"INT": "3", "TEXT": "a 'quoted' $text", "FOLDER": "{run_name}/here", "FILE": "rank{rank}.{batch}.json"}
 
 
@@ -263,7 +263,7 @@ def value_of(setting):
 
 
 def options():
-    """An option for each setting, and what it is to become. CPROF_STEPS does not go with the others of the schedule."""
+    """An option for each setting, and the expected variables. CPROF_STEPS excludes the other settings of the schedule."""
     given, wanted = [], {}
     for setting in settings.all_settings():
         if setting.name in ("CPROF_ENABLED", "CPROF_STEPS"):
@@ -279,7 +279,7 @@ def options():
 
 
 def test_every_setting_is_an_option():
-    """They win over the environment; what has no option given stays."""
+    """Options win over the environment; other variables stay."""
     given, wanted = options()
     names = {line.split("(")[1].split(",")[0] for line in (ROOT / "preload/settings/config.def").read_text().splitlines()
              if line.startswith("X(") and ", NOW," in line}
@@ -290,7 +290,7 @@ def test_every_setting_is_an_option():
     assert {name: seen[name] for name in wanted} == wanted and seen["CPROF_ENABLED"] == "0"
 
 
-def test_steps_are_named(tmp_path):
+def test_steps_option_chooses_steps(tmp_path):
     done = cprof("run", "--steps", "2-3,5", *python(STEPS), cwd=tmp_path, env={"CPROF_FOLDER": "traces"})
     assert done.returncode == 0, done.stderr
     assert [support.step_numbers(support.load(path)) for path in sorted(support.files(tmp_path))] == [[2, 3], [5]]
@@ -303,12 +303,12 @@ def test_steps_are_named(tmp_path):
     (["--steps", ",".join(map(str, range(65)))], f"--steps={','.join(map(str, range(65)))}: must name at most 64 ranges"),
     (["--steps", "3", "--wait", "1"], "--wait: --steps says which steps are recorded; give one of the two"),
     (["--steps", "3", "--schedule-scope", "epoch"], "--schedule-scope: --steps says which steps are recorded; give one of the two")])
-def test_steps_that_cannot_be_named(given, said):
+def test_steps_option_rejects_bad_ranges(given, said):
     done = cprof("run", *given, "true")
     assert (done.returncode, done.stderr) == (2, f"cprof: {said}\n")
 
 
-def test_help_tells_how_to_switch_off():
+def test_help_shows_the_no_form_of_switches():
     text = cprof("run", "--help-all").stdout
     assert [s.name for s in settings.all_settings() if s.kind == "BOOL" and f"{s.option}, {s.option.replace('--', '--no-', 1)}\n" not in text] == []
 
@@ -323,8 +323,7 @@ def test_help_is_short_and_help_all_has_every_setting(command):
     assert offered("--help-all") == [s.name for s in settings.all_settings()]
 
 
-def test_the_library_takes_what_the_options_take(tmp_path):
-    """It has no complaint about any of the values."""
+def test_library_accepts_the_values_of_all_options(tmp_path):
     given, _ = options()
     code = MARK + "c.cprof_step()"
     done = cprof("run", "-q", *given, "--log", "warn", "--gpu-dump", tmp_path / "dump", "--schedule-scope", "run", *python(code))
@@ -338,17 +337,17 @@ def test_the_library_takes_what_the_options_take(tmp_path):
     (["--activities=cpu,gpu"], ["cpu, cuda"]), (["--filename={nope}"], ["unknown variable {nope}", "{rank}"]),
     (["--folder=a{epoch}"], ["unknown variable {epoch}"]), (["--folder=a{"], ["unbalanced brace"]),
     (["--use-gzip=1"], ["--use-gzip", "--no-NAME is 0"]), (["--no-such-option"], ["--no-such-option"])])
-def test_bad_options_start_nothing(tmp_path, option, texts):
+def test_bad_option_does_not_start_the_program(tmp_path, option, texts):
     done = cprof("run", *option, "--", "touch", tmp_path / "started")
     assert done.returncode == 2 and not (tmp_path / "started").exists()
     refused(done, *texts)
 
 
-def test_no_program():
+def test_run_without_a_program_is_an_error():
     refused(cprof("run", "--active", "3"), "no program")
 
 
-def test_no_library(tmp_path):
+def test_run_without_a_usable_library_is_an_error(tmp_path):
     refused(cprof("run", "true", env={"CPROF_LIBRARY": tmp_path / "gone.so"}), "CPROF_LIBRARY", "is not there")
     (tmp_path / "text.so").write_text("no library")
     refused(cprof("env", "--library", tmp_path / "text.so"), "is no library")
@@ -358,7 +357,7 @@ def test_no_library(tmp_path):
     refused(cprof("run", "--library", spaced, "true"), "LD_PRELOAD cannot name a path with ' '")
 
 
-def test_a_preload_that_is_there_stays(tmp_path):
+def test_run_keeps_an_existing_ld_preload(tmp_path):
     other = shutil.copy(support.LIBRARY, tmp_path / "other.so")
     done = cprof("run", "-q", *python("import os; print(os.environ['LD_PRELOAD'])"), env={"LD_PRELOAD": other})
     assert done.stdout == f"{other}:{support.LIBRARY}\n"
@@ -366,8 +365,8 @@ def test_a_preload_that_is_there_stays(tmp_path):
     assert done.stdout == f"{support.LIBRARY}\n", "once is enough"
 
 
-def test_another_copy_in_ld_preload_is_replaced(tmp_path):
-    """An image may bring its own by ENV LD_PRELOAD. Its variables for the driver, NVTX and ITT then name that one, too."""
+def test_run_replaces_another_copy_in_ld_preload(tmp_path):
+    """A container image may set LD_PRELOAD to its own copy. The variables for the driver, NVTX and ITT then name that copy, too."""
     copies = []
     for name in "ab":
         (tmp_path / name).mkdir()
@@ -383,7 +382,7 @@ def test_another_copy_in_ld_preload_is_replaced(tmp_path):
     assert [state for state, _ in lines] == ["warn"] * 2 and all(copy in text for copy, (_, text) in zip(copies, lines))
 
 
-def test_a_name_without_a_folder_is_what_the_loader_finds(tmp_path):
+def test_run_resolves_a_bare_library_name_as_the_loader_does(tmp_path):
     shutil.copy(support.LIBRARY, tmp_path / support.LIBRARY.name)
     code = "import os; print(os.environ['LD_PRELOAD'])"
     for folder, kept in ((tmp_path, False), (support.LIBRARY.parent, True)):
@@ -391,10 +390,10 @@ def test_a_name_without_a_folder_is_what_the_loader_finds(tmp_path):
         assert done.stdout == f"{support.LIBRARY.name if kept else support.LIBRARY}\n" and done.stderr.count("copy") == 0
 
 
-# ---- what will not work ----
+# ---- warnings before the program starts ----
 
 def elf_file(path, bits=64, machine=62, interpreter="/lib64/ld-linux-x86-64.so.2"):
-    """A head of a program, and nothing behind it."""
+    """Writes the ELF header of a program, without code."""
     import struct
     ident = b"\x7fELF" + bytes([2 if bits == 64 else 1, 1, 1]) + bytes(9)
     name = interpreter.encode() + b"\0"
@@ -413,13 +412,13 @@ def elf_file(path, bits=64, machine=62, interpreter="/lib64/ld-linux-x86-64.so.2
 @pytest.mark.parametrize("what, text", [
     ({"interpreter": ""}, "linked statically"), ({"bits": 32, "machine": 3}, "32-bit x86"), ({"machine": 183}, "aarch64"),
     ({"interpreter": "/lib/ld-musl-x86_64.so.1"}, "musl"), ({}, None)])
-def test_programs_that_do_not_load_the_library(tmp_path, monkeypatch, what, text):
+def test_explains_why_a_program_cannot_load_the_library(tmp_path, monkeypatch, what, text):
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     said = elf.why_not_loaded(str(elf_file(tmp_path / "program", **what)))
     assert (said is None) if text is None else text in said
 
 
-def test_cut_heads_of_programs(tmp_path):
+def test_reads_truncated_elf_headers_without_an_error(tmp_path):
     whole = elf_file(tmp_path / "program").read_bytes()
     for n in range(len(whole)):
         (tmp_path / "cut").write_bytes(whole[:n])
@@ -427,7 +426,7 @@ def test_cut_heads_of_programs(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a set-user-ID program of another user")
-def test_set_user_id(tmp_path):
+def test_warns_about_set_user_id_programs(tmp_path):
     program = tmp_path / "program"
     shutil.copy(shutil.which("true"), program)
     os.chown(program, 65534, 65534)
@@ -436,7 +435,7 @@ def test_set_user_id(tmp_path):
     assert f"cprof: warning: {program} is set-user-ID" in done.stderr
 
 
-def test_other_profilers(tmp_path):
+def test_warns_about_other_profilers(tmp_path):
     done = cprof("run", "true", env={"CUDA_INJECTION64_PATH": "/opt/nvidia/libToolsInjection64.so"})
     assert done.returncode == 0 and "warning: CUDA_INJECTION64_PATH=/opt/nvidia" in done.stderr
     nsys = tmp_path / "nsys"
@@ -445,7 +444,7 @@ def test_other_profilers(tmp_path):
     assert "warning: Nsight Systems has CUPTI to itself" in cprof("run", "--", nsys).stderr
 
 
-def test_cupti_is_found_beside_torch_and_on_the_loaders_path(tmp_path):
+def test_finds_cupti_beside_torch_and_on_the_loaders_path(tmp_path):
     for place, found in (("nvidia/cu13/lib", {"torch": {"folder": str(tmp_path / "torch")}}), ("here", {"torch": None})):
         folder = tmp_path / place
         folder.mkdir(parents=True)
@@ -453,7 +452,7 @@ def test_cupti_is_found_beside_torch_and_on_the_loaders_path(tmp_path):
         assert probe.find_cupti(found, {"LD_LIBRARY_PATH": str(tmp_path / "here")}) == str(folder / "libcupti.so.13")
 
 
-def test_windows_are_told_of_on_a_terminal(tmp_path):
+def test_reports_windows_on_a_terminal(tmp_path):
     code = MARK + ("import time\nfor i in range(4):\n    c.cprof_range_push(b'work'); time.sleep(0.5); c.cprof_range_pop(); c.cprof_step()\n"
                    "time.sleep(0.7)")
     master, slave = pty.openpty()
@@ -474,7 +473,7 @@ def test_windows_are_told_of_on_a_terminal(tmp_path):
 
 
 def test_control_c_reaches_the_program_once(tmp_path):
-    """The terminal sends it to both; the command does not send it again, and ends with the program."""
+    """The terminal sends SIGINT to both processes. `cprof run` must not forward it again, and ends with the program."""
     code = ("import signal, sys, time\nseen = []\nsignal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
             "print('ready', flush=True)\nend = time.time() + 1.5\nwhile time.time() < end: time.sleep(0.05)\nprint('seen', len(seen))\nsys.exit(4)")
     master, slave = pty.openpty()
@@ -497,7 +496,7 @@ def test_control_c_reaches_the_program_once(tmp_path):
 
 # ---- env ----
 
-def test_env_is_shell(tmp_path):
+def test_env_prints_shell_code(tmp_path):
     done = cprof("env", "--active", 2, "--run-name", "it's $HOME `x` \"q\"", "--record-shapes")
     show = "\npython3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"
     for before, after in ((None, str(support.LIBRARY)), ("/x/libother.so", f"/x/libother.so:{support.LIBRARY}")):
@@ -511,7 +510,7 @@ def test_env_is_shell(tmp_path):
 
 
 def test_env_replaces_another_copy(tmp_path):
-    """As cprof run does: of two copies in one process one does nothing. A second time changes nothing."""
+    """Only one of two copies in a process records, so `cprof env` replaces the other, as `cprof run` does. Running it again changes nothing."""
     copy = tmp_path / "libcprof.so"
     copy.write_bytes(b"")
     expected = f"/x/libother.so:{support.LIBRARY}:/y/last.so"
@@ -529,7 +528,7 @@ def report(done):
     return [line.split(None, 2) for line in done.stdout.splitlines()]
 
 
-def test_doctor_where_all_is_well(tmp_path):
+def test_doctor_of_a_healthy_setup(tmp_path):
     done = cprof("doctor", "--", sys.executable)
     lines = {what: (state, text) for state, what, text in report(done)}
     assert done.returncode == 0 and done.stderr == "" and "off" not in {state for state, _, _ in report(done)}
@@ -541,7 +540,7 @@ def test_doctor_where_all_is_well(tmp_path):
 
 @pytest.mark.parametrize("pattern", ["2.7.*", "3.6.*"])
 def test_doctor_of_an_old_python(pattern):
-    """It runs there, which is what counts; of its own frames nothing is known."""
+    """The library works in an old Python. Only Python stacks are missing."""
     found = glob.glob(os.path.expanduser(f"~/.pyenv/versions/{pattern}/bin/python"))
     if not found:
         pytest.skip(f"pyenv has no Python {pattern}")
@@ -550,13 +549,13 @@ def test_doctor_of_an_old_python(pattern):
     assert lines["python"][0] == "warn" and re.match(f"cpython {pattern[:3]}.*its frames are not known", lines["python"][1])
 
 
-def test_doctor_of_a_kernel_without_descriptors_for_threads():
+def test_doctor_warns_without_per_thread_descriptor_tables():
     done = cprof("doctor", preexec_fn=support.refuse_close_range)
     lines = {what: (state, text) for state, what, text in report(done)}
     assert done.returncode == 0 and lines["files"][0] == "warn" and "Function not implemented" in lines["files"][1]
 
 
-def test_doctor_says_what_is_off(tmp_path):
+def test_doctor_reports_bad_settings_and_unknown_torch(tmp_path):
     torch = tmp_path / "site/torch"
     torch.mkdir(parents=True)
     (torch / "__init__.py").touch()
@@ -578,20 +577,20 @@ def test_doctor_says_what_is_off(tmp_path):
 
 
 @pytest.mark.parametrize("step, said", [("", "CPROF_STEP=optimizer:GLOB chooses"), ("optimizer: Adam*", "matches Adam*; "), ("forward", None)])
-def test_doctor_says_which_optimizers_mark_steps(step, said):
+def test_doctor_reports_which_optimizers_mark_steps(step, said):
     lines = {what: text for state, what, text in report(cprof("doctor", "--", "true", env={"CPROF_STEP": step}))}
     assert said in lines["steps"] if said else "steps" not in lines
 
 
-def test_an_address_of_uploads_is_shown_nowhere():
-    """It may hold a password, and what the doctor says is what people send to others."""
+def test_upload_url_is_never_shown():
+    """The URL may hold a password, and users paste doctor's output into bug reports."""
     url = "https://user:secret@host/x"
     done = cprof("doctor", "--", sys.executable, env={"CPROF_REMOTE_URL": url})
     assert done.returncode == 0 and "secret" not in done.stdout + done.stderr and done.stdout.count("CPROF_REMOTE_URL=(set)") == 2
     refused(cprof("run", "--remote-url", url * 200, "--", "true"), "--remote-url=(set): must be at most 4000 bytes")
 
 
-def test_doctor_of_a_program_that_cannot_be_traced(tmp_path):
+def test_doctor_of_a_static_program(tmp_path):
     done = cprof("doctor", elf_file(tmp_path / "program", interpreter=""))
     assert done.returncode == 1 and "off   program" in done.stdout and "linked statically" in done.stdout
 
@@ -599,14 +598,14 @@ def test_doctor_of_a_program_that_cannot_be_traced(tmp_path):
 @pytest.mark.parametrize("program, said", [("no-such-program", "no such program"), ("./no-such-program", "no such program"),
                                            ("/etc", "cannot be executed: it is a folder"),
                                            ("/etc/passwd", "cannot be executed: it lacks the permission")])
-def test_doctor_of_no_program(program, said):
-    """Exit codes of a shell are those of a program that was to be run."""
+def test_doctor_of_a_program_that_cannot_run(program, said):
+    """doctor does not use a shell's exit codes 126 and 127: no program was to run."""
     done = cprof("doctor", "--", program)
     assert done.stdout == ""
     refused(done, f"{program}: {said}")
 
 
-def test_disabled_is_off():
+def test_doctor_reports_disabled_recording():
     done = cprof("doctor", env={"CPROF_ENABLED": "0"})
     assert done.returncode == 1 and "off   settings  CPROF_ENABLED=0\nok    settings  the others: the defaults\n" in done.stdout
 
@@ -615,8 +614,8 @@ def test_disabled_is_off():
     ({}, "the defaults"), ({"WAIT": "2"}, "CPROF_WAIT=2"), ({"WAIT": "x"}, "the others: the defaults"),
     ({"WAITT": "2"}, "the others: the defaults"), ({"WAIT": "x", "ACTIVE": "2"}, "the others: CPROF_ACTIVE=2"),
     ({"TRIGGER": "signal:FOO"}, "the others: the defaults"), ({"ENABLED": "1"}, "CPROF_ENABLED=1")], ids=str)
-def test_doctor_says_of_which_settings_all_is_well(given, text):
-    """Not of one that a line of its own says something against."""
+def test_doctor_lists_only_good_settings_as_ok(given, text):
+    """A setting with a warning is not listed as ok."""
     done = cprof("doctor", env={f"CPROF_{name}": value for name, value in given.items()})
     assert [(state, said) for state, what, said in report(done) if what == "settings"][-1] == ("ok", text)
 
@@ -634,8 +633,8 @@ def test_doctor_says_of_which_settings_all_is_well(given, text):
     ("TRIGGER", "signal:FOO", "must be one of USR1, USR2, HUP"), ("TRIGGER", "file:/tmp/{epoch}", "the trigger is off"),
     ("TRIGGER", "anything", "must be one of off, signal:NAME"), ("TRIGGER", "signal:USR2", None), ("TRIGGER", "file:/tmp/{rank}", None),
     ("TRIGGER", "cuda", None)])
-def test_doctor_says_what_of_outputs_does_not_work(tmp_path, name, value, why):
-    """In the words of the library, which is asked, and writes nothing for it."""
+def test_doctor_checks_uploads_commands_handlers_and_triggers(tmp_path, name, value, why):
+    """doctor runs the library's own checks and prints its messages. The check writes no file."""
     done = cprof("doctor", "--", sys.executable, env={"CPROF_" + name: value})
     text = f"CPROF_{name}={'(set)' if name == 'REMOTE_URL' else value}"
     found = [line for line in report(done) if line[1] in ("handlers", "trigger")]
@@ -653,7 +652,7 @@ def test_doctor_says_what_of_outputs_does_not_work(tmp_path, name, value, why):
     ({"PEAK_TFLOPS": "-1"}, "CPROF_PEAK_TFLOPS=-1: must be a number above 0"),
     ({"LOG": "loud"}, "CPROF_LOG=loud: must be one of error, warn, info, debug; using the default info"),
     ({"LOG": "error", "WAIT": "x"}, "CPROF_WAIT=x: must be a whole number")])
-def test_doctor_says_what_the_library_says(tmp_path, given, said):
+def test_doctor_repeats_the_librarys_warnings(tmp_path, given, said):
     done = cprof("doctor", env={f"CPROF_{name}": value for name, value in given.items()})
     warned = [text for state, what, text in report(done) if (state, what) == ("warn", "settings")]
     assert len(warned) == 1 and warned[0].startswith(said), done.stdout
@@ -661,8 +660,8 @@ def test_doctor_says_what_the_library_says(tmp_path, given, said):
     assert done.returncode == 0 and support.files(tmp_path) == []
 
 
-def test_doctor_of_a_program_that_is_no_python():
-    """The library is asked in this one."""
+def test_doctor_checks_settings_without_a_python_program():
+    """The check then runs inside doctor's own Python."""
     done = cprof("doctor", "/bin/sh", env={"CPROF_TRIGGER": "signal:FOO"})
     assert done.returncode == 1 and "off   trigger   CPROF_TRIGGER=signal:FOO: must be one of" in done.stdout
 
@@ -674,10 +673,10 @@ def test_doctor_of_a_folder_that_cannot_be_made():
 
 
 def test_doctor_of_a_folder_that_holds_an_earlier_run(tmp_path):
-    """CPROF_OVERWRITE=0, the default, would record nothing: in the words of the library."""
+    """With CPROF_OVERWRITE=0, the default, the library would record nothing; doctor prints the library's message."""
     env = {"CPROF_FOLDER": tmp_path, "CPROF_RUN_NAME": "x"}
     trace = support.run(support.python("steps(20)"), tmp_path, RUN_NAME="x").traces[0]
-    os.utime(trace, (10, 10))  # runs of one second do not get in each other's way
+    os.utime(trace, (10, 10))  # cprof ignores traces of the same second, so this one must be older
     for overwrite, rank, said in (("0", "0", True), ("1", "0", False), ("0", "1", False)):
         done = cprof("doctor", env=dict(env, CPROF_OVERWRITE=overwrite, RANK=rank, WORLD_SIZE="2"))
         line = f"off   folder    {trace}: a trace of an earlier run is in the way and CPROF_OVERWRITE=0; nothing is recorded."
@@ -686,8 +685,8 @@ def test_doctor_of_a_folder_that_holds_an_earlier_run(tmp_path):
 
 @pytest.mark.parametrize("folder,filename,helps", [("{run_name}", None, "CPROF_RUN_NAME"), ("f", "{run_name}.json", "CPROF_RUN_NAME"),
                                                    ("f", None, "CPROF_FOLDER")])
-def test_what_helps_against_an_earlier_run(tmp_path, folder, filename, helps):
-    """Another name of the run, where a name of its files holds that; then, as it is said, the next run is recorded."""
+def test_advice_against_an_earlier_run_works(tmp_path, folder, filename, helps):
+    """The message suggests another run name, or another folder where no file name depends on the run name. Following it works."""
     names = {"FOLDER": f"{tmp_path}/{folder}", "FILENAME": filename, "RUN_NAME": "x"}
     trace = support.run(support.python("steps(20)"), tmp_path, **names).traces[0]
     os.utime(trace, (10, 10))
@@ -698,14 +697,14 @@ def test_what_helps_against_an_earlier_run(tmp_path, folder, filename, helps):
     assert len(support.run(support.python("steps(20)"), tmp_path, **names).traces) == 2
 
 
-def test_doctor_leaves_a_request_to_the_job_that_it_is_for(tmp_path):
+def test_doctor_does_not_consume_a_trigger_file(tmp_path):
     (tmp_path / "go").touch()
     done = cprof("doctor", env={"CPROF_TRIGGER": "file:go", "CPROF_SCHEDULE_SCOPE": "none"})
     assert done.returncode == 0 and [path.name for path in support.files(tmp_path)] == ["go"]
 
 
 @pytest.mark.parametrize("name", ["none", "None", " "])
-def test_doctor_of_an_upload_that_is_not_wanted(name):
+def test_doctor_of_an_upload_that_is_off(name):
     done = cprof("doctor", "--", sys.executable, env={"CPROF_REMOTE_URL": "ftp://host/x", "CPROF_REMOTE_FILE_NAME": name})
     assert "ok    handlers  CPROF_REMOTE_URL=(set): nothing is uploaded, CPROF_REMOTE_FILE_NAME is none or empty\n" in done.stdout
     assert done.returncode == 0
@@ -718,8 +717,8 @@ def test_doctor_looks_for_curl(tmp_path):
 
 # ---- installing ----
 
-def test_make_install_brings_the_command(tmp_path):
-    """It finds its package and the library where make put them; nothing is left by uninstall."""
+def test_make_install_and_uninstall_the_command(tmp_path):
+    """The installed command finds its package and the library. `make uninstall` leaves no file."""
     made = subprocess.run(["make", "-s", "-C", ROOT, "install", f"DESTDIR={tmp_path}", "PREFIX=/opt/x",
                            f"BUILD={support.BUILD}"], capture_output=True, text=True, timeout=120)
     assert made.returncode == 0, made.stderr
@@ -743,11 +742,11 @@ def make_install(*args, path=None):
     env = dict(os.environ, PATH=f"{path}:{os.environ['PATH']}") if path else None
     done = subprocess.run(["make", "-s", "-C", ROOT, *args, f"BUILD={support.BUILD}"], capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stderr
-    return [line for line in done.stdout.splitlines() if not line.startswith("  ")]  # those of the build
+    return [line for line in done.stdout.splitlines() if not line.startswith("  ")]  # indented lines are the build's
 
 
 def test_make_install_makes_the_module_importable(tmp_path):
-    """For the python3 that runs the command, where it looks for packages below PREFIX; the loader is asked for the bare name."""
+    """`import cprof` works in the python3 below PREFIX. The output says whether the loader finds the bare name libcprof.so."""
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=120)
     said = make_install("install", f"PREFIX={venv}", path=venv / "bin")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people load traces into, fed with traces of known content: HTA, TensorBoard's profiler plugin, Perfetto, torch's own
-trace validator, and the keys of real Kineto traces.
+"""Readers of traces, fed with traces of known content: HTA, TensorBoard's profiler plugin, Perfetto, torch's own trace validator.
+The keys are compared with those of real Kineto traces.
 
-The traces come from `training()` below, a small simulated training written down as times. It is also the reference for
-what the GPU rows of cprof's own traces look like; the last tests apply the same checks to what cprof makes of a program of
-tests/gpu.
+The traces come from `training()` below, a small simulated training with fixed times. It is also the reference for the GPU rows
+of cprof's own traces. The last tests apply the same checks to traces that cprof recorded of a program of tests/gpu.
 """
 
 import json
@@ -30,7 +29,7 @@ CBIDS = {"cudaLaunchKernel": 211, "cudaLaunchKernelExC": 430, "cudaMemcpyAsync":
 
 
 class Simulation:
-    """Writes the trace of one rank: times in microseconds, rows and keys as cprof's."""
+    """Writes the trace of one rank. Times are in microseconds; rows and keys are those of cprof."""
 
     def __init__(self, rank, ranks=2, device=0, recordings=None):
         """recordings: rows of cuda_event too, with a stream (True) or without (False)."""
@@ -108,7 +107,7 @@ class Simulation:
             "Addr": 1 << 40, "correlation": self.correlation})
 
     def overhead(self, name, start, end):
-        """On a row of the thread that it held up, in a process of its own."""
+        """A row of the process "overhead", named after the thread that was held up."""
         place = {"pid": 4294967, "tid": self.pid}
         if (place["pid"], place["tid"]) not in self.rows:
             self.meta("process_name", **place, name="overhead")
@@ -153,7 +152,7 @@ class Simulation:
                        args={"event_id": event, **where})
 
     def gpu_annotation(self, name, external, stream, start, end):
-        """One ns wider than the work on both sides, as Kineto's."""
+        """One nanosecond wider than the work on both sides, as in Kineto."""
         self.event("X", name, "gpu_user_annotation", ts=start - 0.001, dur=end - start + 0.002, **self.gpu_row(stream, "context"),
                    args={"External id": external})
 
@@ -272,16 +271,16 @@ def trace(folder):
 
 
 def edited(path, to, edit):
-    """A copy of the trace in another folder whose events went through edit(), which changes each in place."""
+    """Writes a copy of the trace into another folder, with edit() applied to each event in place."""
     trace = json.loads(path.read_text())
     for event in trace["traceEvents"]:
         edit(event)
-    # HTA finds the rank line by line.
+    # HTA looks for the rank line by line.
     (to / path.name).write_text(json.dumps(trace, indent=0))
     return support.parse(json.dumps(trace).encode())
 
 
-# ---- HolisticTraceAnalysis: two of the three steps, for it leaves the last one out ---------------------------
+# ---- HolisticTraceAnalysis: two of the three steps, because HTA drops the last one ---------------------------
 
 @pytest.fixture(scope="module")
 def hta(folder):
@@ -295,12 +294,12 @@ def test_hta_ranks_and_steps(hta):
 def test_hta_temporal_breakdown(hta):
     # A step's rows with a stream: 50-550 without a gap, the wait for stream 7 578-601, 730-780, 840-860, 862-880.
     busy = 500 + 23 + 50 + 20 + 18
-    compute = 200 + 100 + 50 + 20 + 18 + 3  # 3: HTA takes `Stream Wait Event` for a compute kernel
+    compute = 200 + 100 + 50 + 20 + 18 + 3  # 3: HTA counts `Stream Wait Event` as a compute kernel
     total = STEP_US + 880 - 50
     want = {"idle_time(us)": total - 2 * busy, "compute_time(us)": 2 * compute, "kernel_time(us)": total,
             "non_compute_time(us)": 2 * (busy - compute)}
     assert {key: hta["temporal"][0][0][key] for key in want} == want
-    # The other rank's collective begins at 400, so that 350-370 is idle; until 400 and from 470 on nothing changes.
+    # Rank 1's collective begins at 400, so 350-370 is idle there.
     want.update({"idle_time(us)": total - 2 * (busy - 20), "non_compute_time(us)": 2 * (busy - 20 - compute)})
     assert {key: hta["temporal"][1][0][key] for key in want} == want
 
@@ -374,20 +373,20 @@ def _of(cat, **args):
     (lambda e: e.get("cat") == "gpu_user_annotation" and e["args"].update(stream=20, correlation=e["args"]["External id"]),
      "with stream or correlation"),
 ])
-def test_hta_fails_where_we_say(trace, tmp_path, change, problem):
+def test_hta_fails_on_traces_that_our_rules_reject(trace, tmp_path, change, problem):
     changed = edited(trace, tmp_path, change)
     assert any(problem in line for line in consumers.hta_problems(changed))
-    with pytest.raises(Exception):  # pandas' and networkx' own, far from the cause
+    with pytest.raises(Exception):  # raised inside pandas or networkx, far from the cause
         consumers.hta(tmp_path)
 
 
-def test_steps_on_the_gpu_are_steps_too_many(trace, tmp_path):
+def test_tensorboard_counts_gpu_annotations_as_steps(trace, tmp_path):
     changed = edited(trace, tmp_path, lambda e: e.get("cat") == "gpu_user_annotation" and e.update(name="ProfilerStep#1"))
     assert any("ProfilerStep" in line for line in consumers.hta_problems(changed))
     assert len(consumers.tensorboard(tmp_path / trace.name)["steps"]) == 2 * len(STEPS)
 
 
-def test_event_rows_without_a_stream_leave_hta_alone(hta, tmp_path):
+def test_hta_ignores_event_rows_without_a_stream(hta, tmp_path):
     for name, recordings, same in (("with", True, False), ("without", False, True)):
         folder = tmp_path / name
         folder.mkdir()
@@ -403,7 +402,7 @@ def test_event_rows_without_a_stream_leave_hta_alone(hta, tmp_path):
 
 # ---- torch_tb_profiler ---------------------------------------------------------------------------------------
 
-def test_tensorboard(trace):
+def test_tensorboard_views(trace):
     board = consumers.tensorboard(trace)
     assert board["said"] == ""
     assert board["worker"] == "rank0"
@@ -429,7 +428,7 @@ def test_tensorboard_joins_kernels_to_operators(trace):
 # ---- Perfetto, torch's validator, keys -----------------------------------------------------------------------
 
 @perfetto.needed
-def test_perfetto(trace):
+def test_perfetto_joins_launches_and_kernels(trace):
     assert consumers.perfetto_problems(trace) == []
     arrows = perfetto.query(trace, "select o.name as launch, i.name as kernel, count(*) as n from flow f "
                                    "join slice i on f.slice_in = i.id join slice o on f.slice_out = o.id "
@@ -441,12 +440,12 @@ def test_perfetto(trace):
 
 
 @perfetto.needed
-def test_perfetto_sees_an_arrow_without_a_start(trace, tmp_path):
+def test_perfetto_reports_an_arrow_without_a_start(trace, tmp_path):
     edited(trace, tmp_path, lambda e: e["ph"] == "s" and e["cat"] == "ac2g" and e.update(ph="i", s="t"))
     assert any("flow_end_without_start" in line for line in consumers.perfetto_problems(tmp_path / trace.name))
 
 
-def test_torch_rules(trace):
+def test_simulated_trace_keeps_torchs_rules(trace):
     loaded = support.load(trace)
     assert consumers.torch_rules(loaded) == ([], {})
     assert consumers.check_problems(trace) == []
@@ -463,7 +462,7 @@ def _move(name, ts):
     (lambda e: e["name"] == "Stream Sync" and e.update(dur=10.0), None),
     (lambda e: e["name"] == "record_param_comms" and e["args"].pop("dtype"), "lacks ['dtype']"),
 ])
-def test_torch_rules_see(trace, tmp_path, change, problem):
+def test_torch_rules_find_mistakes(trace, tmp_path, change, problem):
     problems, _ = consumers.torch_rules(edited(trace, tmp_path, change))
     assert bool(problems) == (problem is not None)
     assert problem is None or any(problem in line for line in problems)
@@ -471,7 +470,7 @@ def test_torch_rules_see(trace, tmp_path, change, problem):
     assert bool(consumers.check_problems(tmp_path / trace.name)) == bool(problems)
 
 
-def test_torch_rules_excuse_a_wait_that_begins_while_its_stream_works(trace, tmp_path):
+def test_torch_rules_excuse_a_wait_begun_during_a_kernel(trace, tmp_path):
     def longer(e):
         if e["name"].startswith("Memcpy DtoH") and e["ph"] == "X":
             e["cat"] = "kernel"
@@ -486,7 +485,7 @@ def _later(e):
         e.update(ts=e["ts"] + 12, dur=e["dur"] - 12)
 
 
-def test_torch_rules_excuse_what_was_recorded_before(trace, tmp_path):
+def test_torch_rules_excuse_events_recorded_before_the_window(trace, tmp_path):
     def forget(e):
         if e.get("cat") == "cuda_sync" and "wait_on_stream" in e["args"]:
             e["args"].update(wait_on_stream=-1, wait_on_cuda_event_record_corr_id=-1)
@@ -501,13 +500,13 @@ def kineto():
 
 
 @real_kineto
-def test_keys_differ_from_kineto_only_where_meant(folder, kineto):
+def test_keys_differ_from_kinetos_only_where_listed(folder, kineto):
     ours = [support.load(path) for path in sorted(folder.glob("*.json"))]
     assert kineto_keys.problems(ours, kineto.values()) == []
 
 
 @real_kineto
-def test_keys_comparison_sees_both_ways(trace, tmp_path, kineto):
+def test_key_comparison_finds_extra_and_missing_keys(trace, tmp_path, kineto):
     more = edited(trace, tmp_path, _of("kernel", extra=1))
     assert kineto_keys.problems([more], kineto.values()) == ["kernel: only ours: extra"]
     assert kineto_keys.problems([more], kineto.values(), whole=False) == ["kernel: only ours: extra"]
@@ -516,8 +515,8 @@ def test_keys_comparison_sees_both_ways(trace, tmp_path, kineto):
 
 
 @real_kineto
-def test_readers_take_real_kineto_traces(kineto, tmp_path):
-    """The harness itself: what it says of traces that are known to be good."""
+def test_rules_accept_real_kineto_traces(kineto, tmp_path):
+    """Tests the rules themselves, on traces that are known to be good."""
     before = {"recorded while nothing was enabled": 1}
     for name, excused in (("alexnet", {}), ("event_sync_multi_stream", before), ("triton", {})):
         assert consumers.torch_rules(kineto[name]) == ([], excused)
@@ -529,12 +528,12 @@ def test_readers_take_real_kineto_traces(kineto, tmp_path):
 
 # ---- our own rules -------------------------------------------------------------------------------------------
 
-# As the programs of tests/gpu print it.
+# The counts, in the form that the programs of tests/gpu print.
 SAID = {"kernels": 4 * len(STEPS), "graph_kernels": 2 * len(STEPS), "fills": len(STEPS), "copies": {
     "htod": {"count": len(STEPS), "bytes": 1_000_000 * len(STEPS)}, "dtoh": {"count": len(STEPS), "bytes": 100_000 * len(STEPS)}}}
 
 
-def test_gpu_rules(folder):
+def test_simulated_trace_keeps_the_gpu_rules(folder):
     for path in sorted(folder.glob("*.json")):
         loaded = support.load(path)
         assert consumers.gpu_problems(loaded, SAID) == []
@@ -560,12 +559,12 @@ def _swap(cat, **more):
     (lambda e: e["name"] == "aten::mm" and e["args"].update(stream=7), "has a stream"),
     (_swap("kernel", pid=1), "stands on pid 1"),
 ])
-def test_gpu_rules_see(trace, tmp_path, change, problem):
+def test_gpu_rules_find_mistakes(trace, tmp_path, change, problem):
     found = consumers.gpu_problems(edited(trace, tmp_path, change), SAID)
     assert any(problem in line for line in found), found
 
 
-def test_gpu_rules_see_losses(trace):
+def test_gpu_rules_find_losses(trace):
     loaded = support.load(trace)
     loaded["cprof"]["lost"].update(gpu_dropped=3, total=3)
     assert "cprof.lost: gpu_dropped 3" in consumers.gpu_problems(loaded, SAID)
@@ -578,8 +577,8 @@ on_simulation = pytest.mark.skipif(not (PROGRAM.is_file() and (BUILD / "sim").is
 
 
 def simulated(folder, rank=0, ranks=1, devices=1, **settings):
-    """Runs the training program on the simulated GPU; its result. HTA takes streams of one number for one stream, whatever
-    their device: one device for it."""
+    """Runs the training program on the simulated GPU. HTA merges equal stream numbers of different devices, so its tests use
+    one device."""
     env = {"LD_LIBRARY_PATH": str(BUILD / "sim"), "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank)}
     result = support.run([PROGRAM, "--devices", devices], folder, env=env, **settings)
     assert result.rc == 0 and not result.complaints, result.err
@@ -596,7 +595,7 @@ def run_folder(tmp_path_factory):
 
 
 @on_simulation
-def test_everything_launched_is_recorded(tmp_path):
+def test_records_everything_launched(tmp_path):
     result = simulated(tmp_path, devices=2, SCHEDULE_SCOPE="none")
     assert consumers.gpu_problems(support.load(result.traces[0]), consumers.printed(result.out)) == []
 
@@ -617,16 +616,16 @@ def test_simulated_run_keeps_all_rules(run_folder, request):
 
 @on_simulation
 @perfetto.needed
-def test_perfetto_takes_the_simulated_run(run_folder):
+def test_perfetto_reads_the_simulated_run(run_folder):
     for path in support.files(run_folder, ".json"):
         assert consumers.perfetto_problems(path) == []
 
 
 @on_simulation
 @pytest.mark.parametrize("exact", [False, True])
-def test_hta_takes_the_simulated_run(run_folder, exact):
-    """The critical path only with exact times: a fast processor ends each call of a step within one microsecond. HTA cuts
-    those to 0, leaves them out, and finds no path."""
+def test_hta_reads_the_simulated_run(run_folder, exact):
+    """The critical path needs exact times. On a fast processor each call of a step takes less than one microsecond, which HTA
+    rounds to 0: it drops the calls and finds no path."""
     found = consumers.hta(run_folder, exact=exact, critical=exact)
     assert found["ranks"] == [0, 1]
     for rank in found["ranks"]:
@@ -636,7 +635,7 @@ def test_hta_takes_the_simulated_run(run_folder, exact):
 
 
 @on_simulation
-def test_tensorboard_takes_the_simulated_run(run_folder):
+def test_tensorboard_reads_the_simulated_run(run_folder):
     for path in support.files(run_folder, ".json"):
         board = consumers.tensorboard(path)
         assert board["steps"] == [str(number) for number in support.step_numbers(support.load(path))]

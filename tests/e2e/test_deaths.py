@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to end a process: each leaves a whole trace, or an open file that is one, with steps and without."""
+"""Ways to end a process: each leaves a finished trace, or an open file that can be read, with steps and without."""
 
 import signal
 import sys
@@ -18,8 +18,8 @@ KILLED = {"alarm": -signal.SIGALRM, "pipe": -signal.SIGPIPE, "segv": -signal.SIG
 
 @pytest.mark.parametrize("steps", [False, True], ids=["without", "steps"])
 @pytest.mark.parametrize("how", [*CLEAN, *KILLED])
-def test_how_it_ends(tmp_path, how, steps):
-    """What is marked as CLEAN passes a wrapper or a handler of exit(): all is in a trace. Else all is in the open file after a second."""
+def test_every_end_leaves_all_events(tmp_path, how, steps):
+    """The ends in CLEAN pass a wrapper or an exit handler of cprof's and leave a finished trace. The others leave all events in the open file."""
     death, _, number = how.partition(" ")
     with Running(program("deaths", death, *["steps"] * steps), tmp_path, WARMUP=0 if steps else 1, ACTIVE=1000) as running:
         running.wait_for("ready")
@@ -40,8 +40,8 @@ def test_how_it_ends(tmp_path, how, steps):
 
 
 @pytest.mark.parametrize("steps", [False, True], ids=["without", "steps"])
-def test_signals_that_do_not_end_it(tmp_path, steps):
-    """Recording goes on behind a signal that is blocked, handled or harmless."""
+def test_recording_continues_after_a_harmless_signal(tmp_path, steps):
+    """The signals are blocked, handled or harmless."""
     with Running(program("deaths", "handled", *["steps"] * steps), tmp_path, WARMUP=0 if steps else 1, ACTIVE=1000) as running:
         running.wait_for("ready")
         running.say()
@@ -51,8 +51,8 @@ def test_signals_that_do_not_end_it(tmp_path, steps):
 
 
 @pytest.mark.parametrize("gzip", [0, 1])
-def test_what_came_before_the_first_step_is_recovered(tmp_path, gzip):
-    """The command knows the file by its name: run shows it, check reads it, recover gives it the name of a trace."""
+def test_recovers_events_before_the_first_step(tmp_path, gzip):
+    """The file is called prestep.PID.part: check reads it, and recover gives it the name of a trace."""
     with Running(program("deaths", "outside"), tmp_path, USE_GZIP=gzip, env={"RANK": "3", "WORLD_SIZE": "4"}) as running:
         running.wait_for("ready")
         running.wait_flushed('"name": "last"', without=['"finished": "false"'])
@@ -68,15 +68,15 @@ def test_what_came_before_the_first_step_is_recovered(tmp_path, gzip):
     assert tool.cprof("check", trace).rc == 0
 
 
-def test_run_names_what_came_before_the_first_step(tmp_path):
-    """`cprof run` of a program that is killed before it marks a step."""
+def test_run_names_the_open_file_before_the_first_step(tmp_path):
+    """The program is killed before it marks a step."""
     code = "push(b'work'); pop()\nflushed(b'work')\nos.kill(os.getpid(), 9)"
     done = tool.cprof("run", "--library", LIBRARY, "--folder", tmp_path, "--", *python(code), env={"CPROF_FOLDER": str(tmp_path)})
     assert done.rc == 128 + 9 and "prestep." in done.err and "cprof recover" in done.err, done.err
 
 
-def test_what_comes_before_the_first_step_takes_little_memory(tmp_path):
-    """80 MB of records: the file stays below 64 MB, the process grows by less than 8 MB, and the file is gone with the first step."""
+def test_events_before_the_first_step_take_little_memory(tmp_path):
+    """80 MB of records: the file stays below 64 MB and the process grows by less than 8 MB. The first step removes the file."""
     code = """
 def anonymous():
     return int(next(line for line in open("/proc/self/status") if line.startswith("RssAnon")).split()[1])
@@ -98,9 +98,9 @@ while os.listdir(os.environ["CPROF_FOLDER"]): time.sleep(0.02)
 
 
 @pytest.mark.parametrize("kind,end", [("fork", "terminate"), ("fork", "close"), ("fork-awake", "terminate")])
-def test_workers_of_a_pool(tmp_path, kind, end):
-    """Each has a trace, or an open file when it is killed, but where their parent was traced before: a line says so. Other methods, and
-    servers: `make other-programs`."""
+def test_pool_workers_leave_traces(tmp_path, kind, end):
+    """Each worker leaves a trace, or an open file if it is killed. If the parent was traced before the fork, a line says that workers are
+    not. Other start methods: `make other-programs`."""
     pytest.importorskip("torch")
     result = run([sys.executable, ROOT / "tests/others/workers.py", kind, end], tmp_path, cwd=tmp_path)
     assert result.rc == 0 and result.out == f"{kind} {end} 60 done\nended 0\nas it should be\n", result.out + result.err

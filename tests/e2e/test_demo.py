@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job as a newcomer meets it: `make demo`, and its trace in Perfetto's own UI.
+"""`make demo`, the first thing that a newcomer runs, and its trace in Perfetto's UI.
 
-The picture goes to build/e2e/pictures; with UPDATE=1 to tests/e2e/pictures, where scripts/guide/reading.md shows it from.
+The picture goes to build/e2e/pictures. With UPDATE=1 it goes to tests/e2e/pictures, which scripts/guide/reading.md shows.
 """
 
 import os
@@ -21,13 +21,13 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
-    """Where traces go by a setting of the shell that starts the demo."""
+    """The folder that CPROF_FOLDER names in the shell that starts the demo."""
     return tmp_path_factory.mktemp("demo") / "elsewhere"
 
 
 @pytest.fixture(scope="module")
 def demo(elsewhere):
-    """What `make demo` prints, after set-up and build, with the whole of torch."""
+    """The output of `make demo` after set-up and build, with the whole of torch."""
     env = dict(os.environ, BUILD=os.path.relpath(BUILD, ROOT), WHOLE_TORCH="1", CPROF_FOLDER=str(elsewhere))
     done = subprocess.run(["bash", "scripts/demo.sh"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -42,22 +42,22 @@ def trace(demo):
     return ROOT / found[0]
 
 
-def test_says_how_to_open_it(demo, trace):
+def test_demo_prints_how_to_open_the_trace(demo, trace):
     assert "ui.perfetto.dev" in demo.stdout
     for command in "open", "top":
         assert f"  scripts/cprof {command} {trace.parent.parent.relative_to(ROOT)}\n" in demo.stdout
-    assert re.search(r"\n *aten::\S+ +[\d.]+[mu]?s +[\d.]+%", demo.stdout), "no operator stands in the table"
+    assert re.search(r"\n *aten::\S+ +[\d.]+[mu]?s +[\d.]+%", demo.stdout), "the table has no operator"
     assert re.fullmatch(r"cprof: rank 0: 1 trace, [\d,]+ events, 0 lost: \S+rank0\.5\.pt\.trace\.json\n", demo.stderr)
 
 
-def test_what_it_suggests_works(demo, trace):
+def test_suggested_command_works(demo, trace):
     top, = re.findall(r"^  (scripts/cprof top \S+)$", demo.stdout, re.MULTILINE)
     done = subprocess.run(top.split(), cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and " steps took " in done.stdout, done.stderr
 
 
-def test_a_path_that_the_loader_cannot_be_told(tmp_path):
-    """A space or a colon ends a name in LD_PRELOAD: nothing is trained without the library."""
+def test_demo_refuses_a_path_with_spaces(tmp_path):
+    """A space or a colon ends a name in LD_PRELOAD. The demo must not train without the library."""
     build = tmp_path / "with a space"
     build.mkdir()
     (build / "libcprof.so").symlink_to(BUILD / "libcprof.so")
@@ -66,15 +66,15 @@ def test_a_path_that_the_loader_cannot_be_told(tmp_path):
     assert done.stderr == f"demo: LD_PRELOAD cannot name {build}/libcprof.so: it has a space or a colon; make demo BUILD=/tmp/cprof builds it elsewhere\n"
 
 
-def test_settings_that_are_exported_are_not_the_demo_s(demo, elsewhere):
+def test_demo_ignores_exported_settings(demo, elsewhere):
     assert not elsewhere.exists()
 
 
-def test_training_went_through(demo):
+def test_demo_trains_all_steps(demo):
     assert len(re.findall(r"^step \d+ loss", demo.stdout, re.MULTILINE)) == 20
 
 
-def test_only_the_scheduled_steps(trace):
+def test_trace_holds_only_the_scheduled_steps(trace):
     loaded = support.load(trace)
     support.validate(loaded)
     names = [e["name"] for e in support.events(loaded, ph="X", cat="user_annotation")]
@@ -86,17 +86,17 @@ def test_only_the_scheduled_steps(trace):
     assert early == [], "the timeline begins with the first step"
 
 
-def test_keeps_the_rules_of_its_readers(trace):
+def test_trace_passes_check(trace):
     assert check.findings(str(trace)) == ([], len(support.loads_plainly(trace)["traceEvents"]))
 
 
 @perfetto.needed
-def test_no_import_error(trace):
+def test_perfetto_imports_without_errors(trace):
     assert perfetto.import_errors(trace) == []
 
 
 @perfetto.needed
-def test_rows_are_named(trace):
+def test_rows_have_names(trace):
     threads = {row["name"] for row in perfetto.query(trace, "select name from thread where name is not null")}
     assert "steps" in threads
     assert any(re.fullmatch(r"thread \d+ \(.+\)", name) for name in threads)
@@ -106,7 +106,7 @@ def test_rows_are_named(trace):
 
 
 @perfetto.needed
-def test_operators_nest_and_arrows_arrive(trace):
+def test_operators_nest_and_have_arrows(trace):
     below = perfetto.query(trace, "select p.name as parent from slice s join slice p on s.parent_id = p.id "
                                   "where s.name = 'aten::mkldnn_convolution' or s.name = 'aten::cudnn_convolution'")
     assert below and {row["parent"] for row in below} == {"aten::_convolution"}
@@ -124,10 +124,10 @@ def test_picture(trace, tmp_path):
 
 @perfetto.needed
 def test_picture_of_a_stack(tmp_path):
-    """Of the same program with stacks; the operator's is among its arguments, a line for each frame down to the script's."""
+    """The same program with stacks. An operator's stack is in its arguments, one line a frame down to the script."""
     support.run([sys.executable, ROOT / "tests/e2e/train_cnn.py"], tmp_path, WITH_STACK=1)
     trace, = support.files(tmp_path, ".json")
-    assert trace.stat().st_size < 4 << 20, "four steps of a toy"
+    assert trace.stat().st_size < 4 << 20, "four steps of a small model"
     trace = perfetto.view_of(trace, tmp_path / "view")
     step = perfetto.query(trace, "select ts, dur from slice where name = 'ProfilerStep#2'")[0]
     shown = perfetto.query(trace, f"select id, arg_set_id as args from slice where name = 'aten::conv2d' and ts > {step['ts']} order by ts")[0]

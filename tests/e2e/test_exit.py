@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How programs end, fork and misbehave: the trace is whole whatever happens, and the program is as if cprof were not there."""
+"""How programs end, fork and misbehave: the trace can always be read, and the program behaves as without cprof."""
 
 import json
 import os
@@ -22,8 +22,8 @@ ACTIVE_FROM_1 = dict(WARMUP=1, ACTIVE=1000)
 
 @pytest.mark.parametrize("gzip", [0, 1])
 @pytest.mark.parametrize("death", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGABRT"])
-def test_killed_inside_a_window(tmp_path, death, gzip):
-    """What was flushed, at most 250 ms ago, opens as it is; the range that was open stands in it as unfinished."""
+def test_kill_inside_a_window_leaves_a_readable_file(tmp_path, death, gzip):
+    """The open file holds everything up to the last flush and can be read as it is. The open range is in it as unfinished."""
     number = signal.Signals[death]
     code = "signal.signal(signal.SIGINT, signal.SIG_DFL); steps(6); push(b'open range'); mark(b'last'); print('ready', flush=True); sys.stdin.readline()"
     with Running(python(code), tmp_path, USE_GZIP=gzip, **ACTIVE_FROM_1) as running:
@@ -42,7 +42,7 @@ def test_killed_inside_a_window(tmp_path, death, gzip):
 
 @perfetto.needed
 @pytest.mark.parametrize("gzip", [0, 1])
-def test_what_a_kill_leaves_opens_in_perfetto(tmp_path, gzip):
+def test_perfetto_opens_the_file_of_a_killed_program(tmp_path, gzip):
     code = "steps(6); push(b'open range'); mark(b'last'); print('ready', flush=True); sys.stdin.readline()"
     with Running(python(code), tmp_path, USE_GZIP=gzip, **ACTIVE_FROM_1) as running:
         running.wait_for("ready")
@@ -53,8 +53,8 @@ def test_what_a_kill_leaves_opens_in_perfetto(tmp_path, gzip):
     assert {row["name"]: row["n"] for row in rows} == {"work": 6, "open range": 1}
 
 
-def test_killed_at_any_moment(tmp_path):
-    """Also while the cprof thread writes: what is left opens every time."""
+def test_kill_at_any_moment_leaves_a_readable_file(tmp_path):
+    """The kill may come while the cprof thread writes; the open file can be read every time."""
     for attempt in range(4):
         folder = tmp_path / str(attempt)
         code = "print('ready', flush=True); steps(100000, 0.0005)"
@@ -67,8 +67,8 @@ def test_killed_at_any_moment(tmp_path):
         assert step_numbers(trace) == list(range(len(step_numbers(trace)))) and step_numbers(trace)
 
 
-def test_trailer_that_gets_shorter(tmp_path):
-    """200 open ranges make the end of the file long; when they close, what is behind the new end must go."""
+def test_shorter_trailer_leaves_no_old_bytes(tmp_path):
+    """200 open ranges make the trailer long. When they close, the file must be cut at the new end."""
     for gzip in (0, 1):
         folder = tmp_path / str(gzip)
         with Running(program("deep_and_back"), folder, USE_GZIP=gzip, **ACTIVE_FROM_1) as running:
@@ -102,7 +102,7 @@ def test_trailer_that_gets_shorter(tmp_path):
     ("os.execv('/bin/sh', ['sh', '-c', 'echo shell; exit 9'])", False),
 ])
 def test_end_is_that_of_the_unprofiled_run(tmp_path, end, finished):
-    """Where the process gets to its exit the trace is finished; elsewhere the open file is whole."""
+    """If exit handlers run, the trace is finished; otherwise the open file can be read."""
     code = f"print('begin', flush=True); steps(4); flushed(b'ProfilerStep#3'); {end}"
     plain = run(python(code), tmp_path, preload=False)
     result = run(python(code), tmp_path, WARMUP=1, ACTIVE=9)
@@ -122,15 +122,15 @@ def test_end_is_that_of_the_unprofiled_run(tmp_path, end, finished):
     "pid = os.fork() or (os.kill(os.getpid(), 15), time.sleep(20)); assert os.waitpid(pid, 0)[1] == 15; steps(1)",
     "os.kill(os.getpid(), 0); os.kill(os.getpid(), signal.SIGCONT); steps(1)",
 ])
-def test_a_signal_that_is_not_the_end(tmp_path, kill):
-    """One that the process sends to itself, but handles, ignores or holds back; and one of a forked child."""
+def test_recording_continues_after_a_harmless_signal(tmp_path, kill):
+    """The process sends the signal to itself but handles, ignores or blocks it; or a forked child does."""
     result = run(python(f"steps(4); {kill}; steps(1)"), tmp_path, WARMUP=1, ACTIVE=9)
     assert (result.rc, result.complaints) == (0, []), result.err
     assert step_numbers(load(result.traces[0])) == [1, 2, 3, 4, 5]
 
 
-def test_a_signal_to_itself_that_another_thread_waits_for(tmp_path):
-    """No thread sees of another that it is in a sigwait(): the traces are finished, and what is left out after that is told."""
+def test_signal_caught_by_sigwait_finishes_the_trace(tmp_path):
+    """cprof cannot see that another thread is in sigwait(), so it finishes the traces. It then reports that recording has ended."""
     wait = "signal.pthread_sigmask(signal.SIG_BLOCK, [15])\ndef send():\n signal.pthread_sigmask(signal.SIG_UNBLOCK, [15]); time.sleep(0.3); " \
            "os.kill(os.getpid(), 15)\nthreading.Thread(target=send).start(); print(signal.sigwait([15])); steps(2)"
     result = run(python(f"steps(4)\n{wait}"), tmp_path, WARMUP=1, ACTIVE=9)
@@ -140,8 +140,8 @@ def test_a_signal_to_itself_that_another_thread_waits_for(tmp_path):
 
 
 @pytest.mark.parametrize("enabled", [1, 0])
-def test_exit_hook_of_another_preload_is_called(tmp_path, enabled):
-    """Ours comes first in LD_PRELOAD, and hands on to the next, also when it is switched off."""
+def test_exit_calls_the_next_preloads_hook(tmp_path, enabled):
+    """libcprof comes first in LD_PRELOAD and calls the next library's _exit, also with CPROF_ENABLED=0."""
     preload = f"{LIBRARY} {PROGRAMS / 'libnextexit.so'}"
     result = run(python("steps(4); os._exit(5)"), tmp_path, preload=False, env=dict(LD_PRELOAD=preload),
                  ENABLED=enabled, **ACTIVE_FROM_1)
@@ -149,8 +149,8 @@ def test_exit_hook_of_another_preload_is_called(tmp_path, enabled):
     assert len(result.traces) == enabled
 
 
-def test_exit_is_quick(tmp_path):
-    """Nothing waits for a deadline: with those of an hour it would outlast what run() allows."""
+def test_exit_does_not_wait_for_deadlines(tmp_path):
+    """The deadlines are an hour, longer than run() allows."""
     result = run(python("steps(4)"), tmp_path, WARMUP=0, ACTIVE=9, DRAIN_DEADLINE_MS=3600000, UPLOAD_DEADLINE_MS=3600000)
     assert result.rc == 0 and len(result.traces) == 1
 
@@ -178,7 +178,7 @@ def test_spans_of_64_threads_open_at_exit(tmp_path):
         assert all(e["args"]["finished"] == "false" for e in found)
 
 
-def test_thread_that_ends_with_open_spans(tmp_path):
+def test_open_spans_of_an_ended_thread_are_unfinished(tmp_path):
     result = run(program("open_spans", "end", 4), tmp_path, **ACTIVE_FROM_1)
     trace = load(result.traces[0])
     assert step_numbers(trace) == [1] and len(events(trace, name="one step later")) == 1
@@ -188,8 +188,8 @@ def test_thread_that_ends_with_open_spans(tmp_path):
     assert trace["cprof"]["lost"]["total"] == 0
 
 
-def test_range_that_stays_open_over_several_windows(tmp_path):
-    """It belongs to the window in which it began, and its file does not wait for it for ever."""
+def test_range_over_several_windows_belongs_to_the_first(tmp_path):
+    """The range belongs to the window in which it began. That window's file does not wait for its end for ever."""
     result = run(python("push(b'whole run'); steps(3, 0.35)"), tmp_path, WARMUP=0, ACTIVE=1, REPEAT=0)
     traces = [load(path) for path in result.traces]
     assert [step_numbers(trace) for trace in traces] == [[0], [1], [2]]
@@ -200,7 +200,7 @@ def test_range_that_stays_open_over_several_windows(tmp_path):
 # ---- losses ------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_overrun_ring_counts_what_it_loses(tmp_path, threads):
+def test_full_ring_counts_lost_events(tmp_path, threads):
     result = run(program("burst", threads, 50000, 50), tmp_path, RING_KB=64, **ACTIVE_FROM_1)
     trace = load(result.traces[0])
     kept, lost = len(events(trace, name="burst")), trace["cprof"]["lost"]
@@ -216,8 +216,8 @@ def test_nothing_is_lost_at_a_usual_rate(tmp_path):
     assert trace["cprof"]["lost"]["total"] == 0 and len(events(trace, name="burst")) == 40000
 
 
-def test_deadline_in_the_middle_of_a_write(tmp_path):
-    """Each call for a file takes 20 ms longer. What is on disk opens all the same: a write that is under way is waited for, none is begun."""
+def test_deadline_during_a_write_leaves_a_readable_file(tmp_path):
+    """Each file call takes 20 ms longer. At the deadline cprof waits for the current write and begins no other, so the file can be read."""
     before = f"{LIBRARY}:{program('libfaults.so')[0]}"
     code = "step()\nfor i in range(9): mark(b'early')\ntime.sleep(1)\nfor i in range(9000): mark(b'late')"
     for ms in range(200, 280, 16):
@@ -227,8 +227,8 @@ def test_deadline_in_the_middle_of_a_write(tmp_path):
         assert len(events(load(result.parts[0]), name="early")) == 9
 
 
-def test_program_that_records_much_and_marks_no_step(tmp_path):
-    """What is kept for a run without marks is limited to 64 MB. The rest is not recorded, and the trace says so."""
+def test_run_without_marks_keeps_at_most_64_mb(tmp_path):
+    """The rest is not recorded, and the trace counts it as lost."""
     result = run(python(MORE), tmp_path, RING_KB=1 << 16)
     assert result.rc == 0 and len(result.complaints) == 1
     trace = load(result.traces[0])
@@ -238,7 +238,7 @@ def test_program_that_records_much_and_marks_no_step(tmp_path):
     assert len(trace["cprof"]["notes"]) == 1 and "before the first step mark" in trace["cprof"]["notes"][0]
 
 
-def test_what_is_thrown_away_at_the_first_mark_is_no_loss(tmp_path):
+def test_events_dropped_at_the_first_mark_are_not_lost(tmp_path):
     result = run(python(MUCH + "steps(4)"), tmp_path, SKIP_FIRST=1, WARMUP=0, ACTIVE=2, RING_KB=256)
     trace = load(result.traces[0])
     assert step_numbers(trace) == [1, 2] and len(events(trace, name="work")) == 2
@@ -246,7 +246,7 @@ def test_what_is_thrown_away_at_the_first_mark_is_no_loss(tmp_path):
     assert ", 0 lost: " in result.said[0]
 
 
-# What was marked is in the file, or on its way there, before more comes: cprof's thread is never more than a ring behind.
+# Waits for a write after each thousand marks, so that cprof's thread is never more than a ring behind.
 MORE = """
 import glob
 def written(): return [os.stat(path).st_mtime_ns for path in glob.glob(os.environ["CPROF_FOLDER"] + "/prestep.*.part")]
@@ -272,7 +272,7 @@ def test_memory_and_files_stay_flat_over_1000_windows(tmp_path):
     (kb, fds, threads), (kb_end, fds_end, threads_end) = (
         map(int, re.findall(r": (\d+) KB (\d+) fds (\d+) threads", line)[0]) for line in result.out.splitlines())
     assert (fds_end, threads_end) == (fds, threads)
-    assert kb_end - kb < 4096, "what 900 windows need must be given back"
+    assert kb_end - kb < 4096, "900 windows must not grow the memory"
     assert len(result.traces) == 1000
     for at in (0, 499, 999):
         trace = load(result.traces[at])
@@ -280,8 +280,8 @@ def test_memory_and_files_stay_flat_over_1000_windows(tmp_path):
     assert result.parts == []
 
 
-def test_steps_faster_than_files_can_be_written(tmp_path):
-    """Steps without work: recording stops, with one line, and what came before is a whole trace. The program never waits."""
+def test_too_fast_steps_stop_the_recording_with_one_line(tmp_path):
+    """Steps without work. The events before the stop are a finished trace, and the program never waits."""
     result = run(program("many_windows", 200000, 0, 0), tmp_path, WARMUP=0, ACTIVE=1000000)
     assert result.rc == 0 and result.names and result.parts == []
     trace = load(result.traces[0])
@@ -294,7 +294,7 @@ def test_steps_faster_than_files_can_be_written(tmp_path):
 # ---- fork, vfork, exec -------------------------------------------------------------------------------------
 
 def not_traced(result):
-    """The lines of forked children that want to be recorded."""
+    """The lines of forked children whose calls would record."""
     return [line for line in result.complaints if re.fullmatch(r"process \d+ was forked from a traced one: its steps are not "
                                                                r"traced \(start ranks with torchrun or spawn\)", line)]
 
@@ -328,15 +328,15 @@ for i in range(3):
                                         ("_c.cprof_epoch()", 1), ("_c.cprof_set_schedule(None, None)", 1),
                                         ("_c.cprof_start(); steps(3); _c.cprof_stop(); os.fork() or steps(2)", 2),
                                         ("mark(b'child'); _c.cprof_action(); _c.cprof_stop()", 0)])
-def test_forked_children_that_would_record_are_told_once(tmp_path, calls, told):
-    """Each process of its own; one that only goes on with marks, as a DataLoader's worker, is not."""
+def test_forked_child_reports_once_that_it_is_not_traced(tmp_path, calls, told):
+    """Each forked process reports for itself. A child that only makes marks, as a DataLoader's worker does, reports nothing."""
     code = f"steps(6)\nif os.fork() == 0:\n    {calls}\n    sys.exit(0)\nos.wait()"
     result = run(python(code), tmp_path)
     assert result.rc == 0 and not_traced(result) == result.complaints and len(set(result.complaints)) == len(result.complaints) == told
 
 
-def test_forked_grandchild_that_outlives_its_parents(tmp_path):
-    """A daemon: the rank itself is the child of a launcher that forks and leaves."""
+def test_forked_daemon_leaves_no_trace(tmp_path):
+    """A program that turns itself into a daemon: the parent leaves, and the forked child goes on."""
     code = """
 steps(2)
 if os.fork():
@@ -359,7 +359,7 @@ def test_vfork_children_do_not_finish_the_trace(tmp_path):
 
 
 def test_failing_subprocess_does_not_finish_the_trace(tmp_path):
-    """Python's subprocess forks by vfork; the child that cannot exec leaves by _exit in the parent's memory."""
+    """Python's subprocess uses vfork. A child that cannot exec calls _exit in the parent's memory."""
     code = """
 for i in range(5):
     try:
@@ -375,8 +375,8 @@ for i in range(5):
     assert files(tmp_path) == result.traces
 
 
-def test_programs_below_a_traced_one(tmp_path):
-    """They load the library too. Without marks of steps they leave nothing; with them they are ranks of their own."""
+def test_child_programs_are_traced_as_their_own_ranks(tmp_path):
+    """Child programs load the library, too. Without step marks they leave no trace; with marks each is its own rank."""
     code = """
 child = sys.argv[1]
 steps(2)
@@ -400,8 +400,8 @@ for i in range(int(sys.argv[1])):
     assert step_numbers(rank1) == [1, 2] and rank1["distributedInfo"]["rank"] == 1
 
 
-def test_a_program_below_one_that_is_only_called_cprof(tmp_path):
-    """As the command of that name is where pip puts it: what it starts is no child of a traced process, and records without marks, too."""
+def test_parent_named_cprof_does_not_count_as_traced(tmp_path):
+    """pip may start the program through an executable called cprof. That is no traced process, so its child records without step marks, too."""
     named = tmp_path / "cprof"
     named.write_bytes(pathlib.Path("/bin/sh").resolve().read_bytes())
     named.chmod(0o755)
@@ -409,7 +409,7 @@ def test_a_program_below_one_that_is_only_called_cprof(tmp_path):
     assert result.rc == 0 and len(result.traces) == 1 and len(events(load(result.traces[0]), ph="X", name="work")) == 1, result.err
 
 
-def test_children_are_traced_when_asked_for(tmp_path):
+def test_trace_children_gives_children_their_own_traces(tmp_path):
     code = "steps(2); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
     child = "import ctypes, os; ctypes.CDLL(None).cprof_mark(b'of the child'); print(os.getpid())"
     for name, plain, with_pid in ((None, "rank0.2.pt.trace.json", "rank0.0-pid{}.pt.trace.json"),
@@ -421,9 +421,9 @@ def test_children_are_traced_when_asked_for(tmp_path):
         assert len(events(of_child, name="of the child")) == 1
 
 
-def test_children_of_a_parent_whose_thread_has_not_begun(tmp_path):
-    """On a busy machine a child may be further than the thread by which it knows that its parent is traced. That thread has its name from
-    the one that makes it, which keeps its own."""
+def test_child_sees_a_traced_parent_before_its_thread_runs(tmp_path):
+    """A child recognises a traced parent by the name of cprof's thread. On a busy machine that thread may not run yet, so its creator gives
+    it the name. The creating thread keeps its own name."""
     code = "name = open('/proc/self/comm').read(); steps(2); assert open('/proc/self/comm').read() == name; subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
     child = "import ctypes; ctypes.CDLL(None).cprof_mark(b'of the child')"
     result = run(["env", f"LD_PRELOAD={LIBRARY}:{PROGRAMS / 'libslowstart.so'}", *python(code, child)], tmp_path, preload=False,
@@ -432,7 +432,7 @@ def test_children_of_a_parent_whose_thread_has_not_begun(tmp_path):
 
 
 def test_parent_without_steps_is_traced_beside_its_children(tmp_path):
-    """Without the setting it is taken for their launcher."""
+    """Without CPROF_TRACE_CHILDREN the parent counts as the launcher of its children."""
     code = "mark(b'of the parent'); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
     child = "import ctypes; ctypes.CDLL(None).cprof_mark(b'of the child')"
     result = run(python(code, child), tmp_path, TRACE_CHILDREN=1)
@@ -441,8 +441,8 @@ def test_parent_without_steps_is_traced_beside_its_children(tmp_path):
     assert len(events(load(of_parent), name="of the parent")) == 1
 
 
-def test_programs_without_steps_beside_each_other(tmp_path):
-    """One after the other within a second, and one that ends while another goes on: none is the others' launcher."""
+def test_programs_without_steps_each_leave_a_trace(tmp_path):
+    """Programs that follow each other within a second or run at the same time do not count as each other's launcher."""
     for i in range(3):
         result = run(python("mark(b'x')"), tmp_path, FOLDER=f"{tmp_path}/{{run_name}}")
         assert result.rc == 0 and len(result.traces) == i + 1, result.err
@@ -455,8 +455,8 @@ def test_programs_without_steps_beside_each_other(tmp_path):
     assert result.rc == 0 and len(result.traces) == 2, result.err
 
 
-def test_children_one_after_the_other_are_not_in_each_other_s_way(tmp_path):
-    """Nor is the parent's trace in theirs, though both were there before they began."""
+def test_consecutive_traced_children_each_leave_a_trace(tmp_path):
+    """Neither the first child's trace nor the parent's counts as a trace of an earlier run."""
     code = """
 steps(5); time.sleep(1.1)
 for i in range(2):
@@ -472,8 +472,8 @@ for i in range(2):
 
 # ---- what belongs to the program ---------------------------------------------------------------------------
 
-def test_program_that_closes_all_files(tmp_path):
-    """Daemons close every descriptor and open their own; a kept one of ours would then write into their file."""
+def test_program_that_closes_all_descriptors_keeps_its_files_intact(tmp_path):
+    """Daemons close every descriptor and open their own files. A descriptor that cprof kept would then write into such a file."""
     code = """
 steps(2); flushed(b"ProfilerStep#1")
 for i in range(30):
@@ -481,7 +481,7 @@ for i in range(30):
     fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR | os.O_TRUNC)
     os.write(fd, b"checkpoint")
     steps(1); time.sleep(0.02)
-    assert os.pread(fd, 1 << 20, 0) == b"checkpoint", "somebody wrote into the program's file"
+    assert os.pread(fd, 1 << 20, 0) == b"checkpoint", "cprof wrote into the program's file"
 print(open(sys.argv[1]).read())
 """
     result = run(python(code, tmp_path / "own"), tmp_path / "traces", **ACTIVE_FROM_1)
@@ -504,8 +504,8 @@ def fd_entries(pid):
     return [entry.path for entry in os.scandir(f"/proc/{pid}/fd")]
 
 
-def test_signals_are_for_the_program(tmp_path):
-    """cprof's threads take none; masks of the program's threads and of its children are as without cprof."""
+def test_cprofs_threads_take_no_signals(tmp_path):
+    """Signal masks of the program's threads and children are as without cprof."""
     code = """
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # what OpenMP does with OMP_PROC_BIND, before cprof's thread starts
 steps(2)
@@ -524,7 +524,7 @@ steps(1)
             status = status_of(pid, thread)
             masks[status["Name"]] = int(status["SigBlk"], 16)
             if status["Name"] in ("cprof", "cprof-files"):
-                assert status["Cpus_allowed_list"] == status_of("self")["Cpus_allowed_list"], "pinned with the program"
+                assert status["Cpus_allowed_list"] == status_of("self")["Cpus_allowed_list"], "cprof's thread is pinned with the program's"
         running.process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
         running.say()
@@ -538,8 +538,7 @@ steps(1)
     assert re.search(r"^SigIgn:\s*[0-9a-f]+$", result.out, re.M)
 
 
-def test_child_processes_of_the_program_are_its_own(tmp_path):
-    """wait(-1) finds the program's children only."""
+def test_wait_finds_only_the_programs_children(tmp_path):
     code = """
 steps(3)
 child = os.fork()
@@ -553,7 +552,7 @@ except ChildProcessError: print("no more")
     assert (result.rc, result.out) == (0, "True 7\nno more\n")
 
 
-def test_environment_of_children(tmp_path):
+def test_children_inherit_only_cprofs_added_variables(tmp_path):
     """cprof adds its own variables where the user has set none, and changes none of the user's."""
     code = "steps(2); subprocess.run(['env'])"
     own = dict(CUDA_INJECTION64_PATH="/the/users/own.so", RANK="0")
@@ -565,8 +564,8 @@ def test_environment_of_children(tmp_path):
     assert {name: seen[1].get(name) for name in seen[0]} == seen[0]
 
 
-def test_side_files_are_no_traces_by_name(tmp_path):
-    """Readers load every .json and .gz of a folder: only traces may end so, also while recording and after a kill."""
+def test_only_traces_end_in_json_or_gz(tmp_path):
+    """Readers load every .json and .gz of a folder. Other files must end differently, also while recording and after a kill."""
     seen = set()
     code = "print('ready', flush=True); steps(400, 0.002); sys.stdin.readline()"
     with Running(python(code), tmp_path, WARMUP=0, ACTIVE=40, REPEAT=0) as running:
@@ -584,8 +583,7 @@ def test_side_files_are_no_traces_by_name(tmp_path):
     assert any(path.name.endswith(".json") for path in seen)
 
 
-def test_part_file_of_somebody_else_is_not_touched(tmp_path):
-    """A symbolic link under the name of the open file is not followed."""
+def test_link_under_the_open_files_name_is_not_followed(tmp_path):
     target = tmp_path / "precious"
     target.write_text("precious")
     code = """
@@ -599,8 +597,8 @@ steps(4); time.sleep(0.6); print("done")
     assert len(result.said) == 1 and "symbolic link" in result.said[0]
 
 
-def test_open_file_of_a_killed_run_is_kept(tmp_path):
-    """In a container that starts again the pid is the same, and so would be the name of the open file."""
+def test_keeps_the_open_file_of_a_killed_run(tmp_path):
+    """A restarted container has the same pid again, and so the same name for the open file."""
     code = """
 os.makedirs(sys.argv[1])
 for n in ("1", "1-2"):
@@ -613,8 +611,8 @@ steps(3); flushed(b"ProfilerStep#2")
     assert step_numbers(load(result.traces[0])) == [1, 2]
 
 
-def test_open_file_that_somebody_removes(tmp_path):
-    """The program's clean-up takes the folder away in the middle of a window: one line, nothing else."""
+def test_removed_folder_stops_the_recording_with_one_line(tmp_path):
+    """The program removes the folder in the middle of a window."""
     code = """
 import shutil
 steps(3); flushed(b"ProfilerStep#2")
@@ -628,8 +626,8 @@ steps(2); time.sleep(0.4); steps(1); print("done")
 
 
 @pytest.mark.parametrize("us", [500, 2000, 20000])
-def test_a_watchdog_leaves_while_the_traces_are_saved(tmp_path, us):
-    """Another thread's _exit() in the middle of the save waits for it."""
+def test_exit_by_another_thread_waits_for_the_save(tmp_path, us):
+    """A watchdog thread calls _exit() while the main thread saves the traces in exit()."""
     code = f"""
 for i in range(200000): push(b"range"); pop()
 def watch():
@@ -643,11 +641,11 @@ ctypes.CDLL(None).exit(0)
     assert len(events(one, ph="X")) >= 200000
 
 
-# ---- ends that are not return from main() ------------------------------------------------------------------------
+# ---- other ends than a return from main() ------------------------------------------------------------------------
 
 @pytest.mark.parametrize("how, steps", [("pthread_exit", 6), ("alone", 3), ("cancelled", 6), ("woken", 3)])
-def test_a_main_thread_that_leaves_before_the_others(tmp_path, how, steps):
-    """The program ends with its last thread, by exit(0) of the C library, which counts threads: cprof's do not keep it alive."""
+def test_program_ends_after_main_thread_left(tmp_path, how, steps):
+    """The C library calls exit(0) when the last thread ends. cprof's threads must not keep the program alive."""
     for folder, settings in (("bare", dict(preload=False)), ("traced", dict(WARMUP=0, ACTIVE=100))):
         began = time.monotonic()
         result = run(program("ends", how), tmp_path / folder, timeout=30, **settings)
@@ -658,23 +656,22 @@ def test_a_main_thread_that_leaves_before_the_others(tmp_path, how, steps):
     assert result.complaints == []
 
 
-def test_sigterm_ends_a_program_whose_main_thread_has_left(tmp_path):
-    """Not only after the last trace: at any time."""
+def test_sigterm_ends_a_program_without_main_thread(tmp_path):
     with Running(program("ends", "woken"), tmp_path, WARMUP=0, ACTIVE=100) as running:
         time.sleep(0.1)
         result = running.end(signal.SIGTERM)
     assert result.rc == -signal.SIGTERM
 
 
-def test_quick_exit(tmp_path):
-    """Runs what at_quick_exit() was told, nothing of atexit()."""
+def test_quick_exit_leaves_a_trace(tmp_path):
+    """quick_exit() runs at_quick_exit() handlers, and no atexit() handlers."""
     result = run(program("ends", "quick_exit"), tmp_path, WARMUP=0, ACTIVE=100)
     assert (result.rc, result.out, result.parts) == (3, "", []) and result.complaints == []
     assert len(events(load(result.traces[0]), ph="X", name="work")) == 3
 
 
-def test_standard_error_that_nobody_reads(tmp_path):
-    """A full pipe holds up whoever writes to it: cprof's lines are left out then, and those of the command."""
+def test_full_stderr_pipe_does_not_block_the_exit(tmp_path):
+    """Writing to a full pipe would block, so cprof drops its own lines and those of the on-ready command."""
     reader, writer = os.pipe()
     settings = environment(tmp_path, WARMUP=0, ACTIVE=100, ON_TRACE_READY="echo uploaded")
     process = subprocess.Popen(program("ends", "full"), env=settings, stdout=subprocess.DEVNULL, stderr=writer)
@@ -694,8 +691,9 @@ os.write(fd, b"HEADER\\n")
 
 
 @pytest.mark.parametrize("how, flags, told", [("closed", "0", False), ("closed from the start", "0", False), ("dup2", "os.O_APPEND", True), ("dup2", "0", False)])
-def test_a_file_that_has_the_number_of_standard_error(tmp_path, how, flags, told):
-    """What the program opened there is its own: no line of cprof's goes in, nor of the command. A log that is appended to is what people put there."""
+def test_writes_no_lines_into_a_file_at_descriptor_2(tmp_path, how, flags, told):
+    """The program opened a data file as descriptor 2: neither cprof nor the on-ready command may write to it. A file opened with O_APPEND is a
+    log, and gets the lines."""
     opened = DATA.format(folder=str(tmp_path), flags=flags)
     code = f"steps(2); {'os.close(2)' if how == 'closed' else 'pass'}{opened}{'os.dup2(fd, 2)' if how == 'dup2' else 'assert fd == 2'}\nsteps(3)"
     before = (lambda: os.close(2)) if how == "closed from the start" else None

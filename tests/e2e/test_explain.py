@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof explain`: each moment of a step has one class, and what was planted is named first. Programs run on the CPU; traces of a GPU are made
-here, by a CPU that launches and a GPU that works one piece after the other."""
+"""`cprof explain`: each moment of a step has one class, and a planted fault is the first finding. Programs run on the CPU. Traces of a GPU are
+synthetic: a CPU launches, and a GPU with one stream runs one kernel after the other."""
 
 import json
 import pathlib
@@ -15,7 +15,7 @@ from test_command_merge import training
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures"
 STEPS, OPERATORS = 8, 20
-CPU_US, KERNEL_US = 395.0, 400.0  # of an operator: the CPU is a little ahead
+CPU_US, KERNEL_US = 395.0, 400.0  # of an operator; the CPU is slightly faster than the GPU
 STEP_US = OPERATORS * KERNEL_US
 GPU_PARTS = ("computation", "exposed_comm", "exposed_memcpy", "idle")
 CPU_PARTS = ("operators", "outside", "waiting")
@@ -34,13 +34,13 @@ class Machine:
         self.now += duration
 
     def work(self, name, duration, category="kernel"):
-        """Starts behind the last call, and behind what was launched before."""
+        """Starts after the last call and after the kernel launched before."""
         start = max(self.now + 1, self.free)
         self.free = start + duration
         self.events.append(tool.span(name, start, duration, category, 0, 7, device=0, stream=7, correlation=self.correlation))
 
     def operator(self, name, cpu=CPU_US, kernel=KERNEL_US, what="gemm", category="kernel", line=""):
-        """Launches at its end."""
+        """An operator that launches a kernel at its end."""
         stack = {"Call_stack": f"torch/nn/modules/module.py(9): inner;{line};"} if line else {}
         self.events.append(tool.span(name, self.now, cpu, **stack))
         if kernel:
@@ -77,7 +77,7 @@ def data(machine, us):
 
 
 def item(machine, us):
-    """Each costs about what the CPU needs for the next launch."""
+    """Each item() costs about as much as the CPU needs for the next launch."""
     for _ in range(max(1, round(us / CPU_US))):
         machine.wait("aten::item", "cudaStreamSynchronize")
         machine.operator("aten::mul", line="train.py(31): main")
@@ -108,7 +108,7 @@ def copy(machine, us):
     machine.operator("aten::copy_", us, us, "Memcpy HtoD (Pinned -> Device)", "gpu_memcpy")
 
 
-# what is planted: where in the step, and how it is to be named
+# rule: (fault, the operator before which it is planted, text expected in the title)
 FAULTS = {"input-bound": (data, 0, ""), "between-steps": (pause, 0, ""), "python": (pause, 10, "train.py(20)"),
           "synchronising-calls": (item, 10, "aten::item: cudaStreamSynchronize at train.py(30)"), "allocator-calls": (malloc, 10, "cudaMalloc"),
           "launch-bound": (tiny, 10, "aten::add at train.py(33)"), "cpu-operators": (on_cpu, 10, "aten::sort at train.py(35)"),
@@ -117,7 +117,7 @@ FAULTS = {"input-bound": (data, 0, ""), "between-steps": (pause, 0, ""), "python
 
 
 def gpu_trace(fault, at, us, odd=()):
-    """A run with a fault in each step, or in those of these numbers."""
+    """A run with a fault in each step, or only in the steps `odd`."""
     machine = Machine()
     for number in range(STEPS):
         begin = machine.now
@@ -130,12 +130,12 @@ def gpu_trace(fault, at, us, odd=()):
 
 
 def of_share(share):
-    """How long something takes that is this part of the step."""
+    """The duration that makes up this share of the step."""
     return STEP_US * share / (1 - share)
 
 
 def explained(*paths):
-    """The summary, whose parts add up."""
+    """The JSON summary; checks that its parts add up."""
     result = tool.cprof("explain", "--json", *paths)
     assert result.rc == 0, result.err
     found = json.loads(result.out)
@@ -154,8 +154,8 @@ def explained(*paths):
 
 
 @pytest.mark.parametrize("rule", FAULTS)
-def test_a_planted_fault_of_a_gpu_is_named_first(rule, tmp_path, monkeypatch):
-    """At twice the threshold; at half of it nothing stands out."""
+def test_names_a_planted_gpu_fault_first(rule, tmp_path, monkeypatch):
+    """A fault at twice the threshold is named. At half of it there is no finding."""
     monkeypatch.chdir(tmp_path)
     fault, at, said = FAULTS[rule]
     found = explained(gpu_trace(fault, at, of_share(0.2)))
@@ -168,7 +168,7 @@ def test_a_planted_fault_of_a_gpu_is_named_first(rule, tmp_path, monkeypatch):
     assert explained(gpu_trace(fault, at, of_share(0.05)))["findings"] == []
 
 
-def test_a_healthy_gpu_gives_no_finding(tmp_path, monkeypatch):
+def test_healthy_gpu_gives_no_finding(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = explained(gpu_trace(nothing, 0, 0))
     assert found["findings"] == [] and tool.cprof("explain", "t.json").out.startswith("nothing stands out\n")
@@ -176,7 +176,7 @@ def test_a_healthy_gpu_gives_no_finding(tmp_path, monkeypatch):
     assert all(step["computation"] > 0.98 * step["total"] for step in found["steps"][1:])
 
 
-def test_one_step_that_takes_longer_is_no_part_of_the_others(tmp_path, monkeypatch):
+def test_one_long_step_is_reported_as_outlier(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = explained(gpu_trace(pause, 10, 3 * STEP_US, odd=(5,)))["findings"]
     assert [one["rule"] for one in found] == ["outlier-steps"] and found[0]["steps"] == [5]
@@ -184,7 +184,7 @@ def test_one_step_that_takes_longer_is_no_part_of_the_others(tmp_path, monkeypat
     assert found[0]["ms_per_step"] == pytest.approx(3 * STEP_US / 1000 / (STEPS - 1), rel=0.1)
 
 
-def test_repeated_work_is_told_by_the_account(tmp_path, monkeypatch):
+def test_recomputation_comes_from_the_flops_account(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = gpu_trace(nothing, 0, 0)
     account = {"flops": {"CUDA:0": {"flops": 1000, "recompute_flops": 250}}}
@@ -194,7 +194,7 @@ def test_repeated_work_is_told_by_the_account(tmp_path, monkeypatch):
 
 
 def test_copies_and_collectives_below_kernels_are_hidden(tmp_path, monkeypatch):
-    """What overlaps counts once: as computing first, then as communication."""
+    """Overlapping work counts once: as computation first, then as communication, then as a copy."""
     monkeypatch.chdir(tmp_path)
     events = [tool.span("ProfilerStep#1", 0.0, 100.0, "user_annotation", tid=4194305),
               tool.span("gemm", 10.0, 30.0, "kernel", 0, 7, device=0, stream=7, correlation=1),
@@ -204,7 +204,7 @@ def test_copies_and_collectives_below_kernels_are_hidden(tmp_path, monkeypatch):
     assert [step[name] for name in GPU_PARTS] == pytest.approx([0.030, 0.020, 0.015, 0.035])
 
 
-def test_what_was_launched_in_time_is_not_the_cpus_fault(tmp_path, monkeypatch):
+def test_idle_after_a_timely_launch_is_not_cpu_late(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     events = [tool.span("ProfilerStep#1", 0.0, 100.0, "user_annotation", tid=4194305), tool.span("aten::mm", 1.0, 9.0)]
     for n, start in enumerate((10.0, 60.0)):
@@ -214,7 +214,7 @@ def test_what_was_launched_in_time_is_not_the_cpus_fault(tmp_path, monkeypatch):
     assert step["idle_causes"]["other"] == pytest.approx(0.030)
 
 
-def test_devices_of_one_process_are_told_apart(tmp_path, monkeypatch):
+def test_each_device_of_a_process_has_its_own_times(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     events = [tool.span("ProfilerStep#1", 0.0, 100.0, "user_annotation", tid=4194305)]
     events += [tool.span("gemm", 10.0, 20.0 * (device + 1), "kernel", device, 7, device=device, stream=7, correlation=device + 1) for device in range(2)]
@@ -222,8 +222,8 @@ def test_devices_of_one_process_are_told_apart(tmp_path, monkeypatch):
     assert {step["device"]: step["computation"] for step in steps} == pytest.approx({"cuda:0": 0.02, "cuda:1": 0.04})
 
 
-def test_a_late_rank_is_named_with_what_it_has_more_of(tmp_path):
-    """The others' waiting is its, not the collective's."""
+def test_straggler_is_named_with_its_extra_work(tmp_path):
+    """The other rank's wait is the straggler's fault, not the collective's."""
     for rank in range(2):
         training(rank, slow_ms=5 * rank).write(tmp_path)
     found = explained(tmp_path)["findings"]
@@ -235,8 +235,8 @@ def test_a_late_rank_is_named_with_what_it_has_more_of(tmp_path):
     assert "straggler" not in [one["rule"] for one in explained(tmp_path / "alike")["findings"]]
 
 
-def test_ranks_and_explain_write_one_summary(tmp_path):
-    """Field by field; of one rank there is nothing to compare."""
+def test_ranks_and_explain_agree(tmp_path):
+    """Their common fields are equal. A single rank has no comparison."""
     for rank in range(2):
         training(rank, slow_ms=5 * rank).write(tmp_path)
     found, ranks = explained(tmp_path), json.loads(tool.cprof("ranks", "--json", tmp_path).out)
@@ -253,11 +253,11 @@ def test_parts_add_up_on_real_traces(path):
 
 
 @pytest.mark.parametrize("name, rule", [("launch-bound", "launch-bound"), ("healthy", None)])
-def test_transformers_on_an_h200(name, rule):
-    """Two steps each, recorded by cprof and cut down to what is asked here. One is tiny (d = 128, batches of 2 x 32), one keeps the GPU busy."""
+def test_explains_transformers_on_an_h200(name, rule):
+    """Recorded by cprof, two steps each, cut down for this test. One model is tiny (d = 128, batches of 2 x 32), one keeps the GPU busy."""
     found = explained(FIXTURES / f"h200-{name}.json.gz")
     assert [one["rule"] for one in found["findings"][:1]] == ([rule] if rule else [])
-    _, step = found["steps"]  # the first is left out
+    _, step = found["steps"]  # findings leave out the first step
     share = step["idle"] / step["total"]
     assert share > 0.95 if rule else share < 0.05, share
     told = tool.cprof("explain", FIXTURES / f"h200-{name}.json.gz").out
@@ -265,7 +265,8 @@ def test_transformers_on_an_h200(name, rule):
 
 
 def cpu_trace(stacks, us=40, calls=150, nested=0, lengths=(1.0,)):
-    """Steps of one operator that is called from so many stacks, with others inside, and a large one behind it. lengths: of the steps, by turns."""
+    """Steps with calls of a small operator from `stacks` different stacks, `nested` operators inside each, and a large operator at the end.
+    lengths: factors of the large operator, used in turn."""
     events, at = [], 0.0
     for number in range(12):
         begin = at
@@ -281,8 +282,8 @@ def cpu_trace(stacks, us=40, calls=150, nested=0, lengths=(1.0,)):
     return tool.write("t.json", events)
 
 
-def test_layers_are_no_loop(tmp_path, monkeypatch):
-    """One stack that calls often is a loop; layers call from several. An operator is one piece, whatever runs inside."""
+def test_operators_of_layers_are_not_a_loop(tmp_path, monkeypatch):
+    """Many calls from one stack are a loop; layers call from several stacks. Operators nested in another do not count by themselves."""
     monkeypatch.chdir(tmp_path)
     found = explained(cpu_trace(1))["findings"]
     assert [one["rule"] for one in found] == ["tiny-operators"] and "150 small operators a step: aten::linear at train.py(20): forward" in found[0]["title"]
@@ -291,16 +292,16 @@ def test_layers_are_no_loop(tmp_path, monkeypatch):
     assert explained(cpu_trace(1, us=60, nested=20))["findings"] == []
 
 
-def test_steps_that_are_long_by_turns(tmp_path, monkeypatch):
-    """A third of the steps, as with a checkpoint every third one."""
+def test_every_third_long_step_is_an_outlier(tmp_path, monkeypatch):
+    """As in a program that saves a checkpoint every third step."""
     monkeypatch.chdir(tmp_path)
     found = explained(cpu_trace(4, lengths=(1.0, 1.0, 3.0)))["findings"]
     assert [one["rule"] for one in found] == ["outlier-steps"] and found[0]["steps"] == [2, 5, 8, 11]
     assert found[0]["title"].startswith("steps 2, 5, 8, 11 take far longer: 20.0 ms more each of operators: aten::mm at train.py(30)"), found
 
 
-def test_a_long_step_is_not_told_with_one_that_is_hardly_longer(tmp_path, monkeypatch):
-    """The mean of both would be true of neither."""
+def test_title_reports_the_longest_outlier_alone(tmp_path, monkeypatch):
+    """The mean of a very long step and a slightly long step would describe neither."""
     monkeypatch.chdir(tmp_path)
     found = explained(cpu_trace(4, lengths=[50.0 if n == 8 else 4.0 if n == 10 else 1.0 for n in range(12)]))["findings"]
     assert [one["rule"] for one in found] == ["outlier-steps"] and found[0]["steps"] == [8, 10]
@@ -314,12 +315,12 @@ def test_a_long_step_is_not_told_with_one_that_is_hardly_longer(tmp_path, monkey
                                                      ("loop", 2000, "tiny-operators", "planted.py(27): add_up"),
                                                      ("leak", 16, "leak", "aten::repeat at planted.py(43): <module>"),
                                                      ("outlier", 2000, "outlier-steps", "step 8 takes far longer")])
-def test_a_planted_fault_of_a_program_is_named_first(fault, size, rule, said, tmp_path):
+def test_names_a_planted_fault_of_a_program_first(fault, size, rule, said, tmp_path):
     result = support.run([sys.executable, SCRIPTS / "planted.py", fault, size], tmp_path, cwd=SCRIPTS, ACTIVE=12, WITH_STACK=1, NATIVE_STACK=0)
     assert result.rc == 0, result.err
     found = explained(*result.traces)
     rules = [one["rule"] for one in found["findings"]]
-    # A machine that has other work may stop any program for long: that one step is then told.
+    # A busy machine may stop the program for long, which is reported as an outlier step.
     rules = [one for one in rules if one != "outlier-steps" or rule == one]
     assert rules[:1] == ([rule] if rule else []), found["findings"]
     assert not rule or said in next(one["title"] for one in found["findings"] if one["rule"] == rule), found["findings"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof explain` on steps without a GPU: small operators, tensors of a function's own, the interpreter's lock, loaders, transfers, and ranks. Each at
-half of its threshold, a little above it, and at twice of it."""
+"""`cprof explain` on steps without a GPU: small operators, unfused operators, the interpreter lock, loaders, transfers, and ranks. Each fault is
+tested at half its threshold, a little above it, and at twice the threshold."""
 
 import json
 
@@ -19,13 +19,13 @@ BACKWARD = "autograd::engine::evaluate_function: "
 
 
 class Thread:
-    """What a thread of process 5000 does, one thing after the other; times in microseconds."""
+    """Events of a thread of process 5000, one after the other; times in microseconds."""
 
     def __init__(self):
         self.now, self.events, self.sequence, self.address = 0.0, [], 0, 4096
 
     def operator(self, name, us, line="train.py(10): main", library=False, forward=True, size=0, **args):
-        """size: bytes that it takes, and gives back at its end."""
+        """size: bytes that the operator allocates and frees again."""
         self.sequence += forward
         frames = f"{'torch/nn/functional.py(9): relu;' if library else ''}{line};"
         self.events.append(tool.span(name, self.now, us, Call_stack=frames, Sequence_number=self.sequence, **args))
@@ -38,7 +38,7 @@ class Thread:
         return self.sequence
 
     def backward(self, name, us, sequence):
-        """Of the forward operator that has this number."""
+        """The backward operator of the forward operator with this sequence number."""
         self.events.append(tool.span(BACKWARD + name, self.now, us, Call_stack="train.py(90): main;", Sequence_number=sequence, Fwd_thread_id=1))
         self.now += us
 
@@ -48,7 +48,7 @@ class Thread:
 
 
 def steps(fault, share, path="t.json", **account):
-    """fault(thread, us): what takes so much of each step. The rest is products, and a pause as Python makes it."""
+    """Steps in which fault(thread, us) takes this share. The rest is products with short pauses, as in Python."""
     thread = Thread()
     for number in range(STEPS):
         begin = thread.now
@@ -63,7 +63,7 @@ def steps(fault, share, path="t.json", **account):
 
 
 def process(ran=1.0, queued=0.0, main_ran=None, main_queued=0.0):
-    """Parts of the time."""
+    """The account of a process; arguments are shares of the wall time."""
     wall = STEPS * STEP_US * 1000
     told = {"cores": 2, "threads": 3, "wall_ns": wall, "ran_ns": ran * wall, "queued_ns": queued * wall, "system_ns": 0, "page_faults": 0}
     if main_ran is not None:
@@ -92,16 +92,16 @@ def row_by_row(thread, us):
 
 
 @SHARES
-def test_a_loop_over_rows_with_its_backward_pass(share, told):
-    """Few calls of each operator; no larger one in between."""
+def test_finds_a_loop_over_rows_with_its_backward_pass(share, told):
+    """Each operator is called a few times, with no large operator in between."""
     found = explained(steps(row_by_row, share))["findings"]
     assert [one["rule"] for one in found] == ["tiny-operators"] * told
     assert not told or found[0]["share"] == pytest.approx(share, abs=0.01)
     assert not told or "train.py(20): loss" in found[0]["title"] and {one["line"] for one in found[0]["evidence"]} == {"train.py(20): loss"}
 
 
-def test_small_operators_of_layers_are_no_loop():
-    """Twenty between two products, as in a transformer."""
+def test_small_operators_of_layers_are_not_a_loop():
+    """Twenty small operators between two products, as in a transformer."""
     def layers(thread, us):
         for n in range(round(us / 1000)):
             for k in range(20):
@@ -110,15 +110,15 @@ def test_small_operators_of_layers_are_no_loop():
     assert rules(steps(layers, 0.9)) == []
 
 
-def test_one_operator_that_was_interrupted_is_small_all_the_same():
+def test_an_interrupted_operator_still_counts_as_small():
     def interrupted(thread, us):
         for n in range(round(us / 20)):
             thread.operator("aten::mul", 4000 if n == 50 else 20 - 4000 / (us / 20), "train.py(20): loss")
     assert rules(steps(interrupted, 0.2)) == ["tiny-operators"]
 
 
-def test_a_backward_operator_has_the_line_of_its_forward_one():
-    """Numbers that are not known, as those of another thread's, leave the line of backward()."""
+def test_backward_operator_has_its_forward_operators_line():
+    """A backward operator with an unknown sequence number, as from another thread, keeps the line of backward()."""
     def forward_and_back(thread, us):
         number = thread.operator("aten::mul", us / 4, "train.py(20): loss")
         thread.backward("MulBackward0", us / 2, number)
@@ -128,7 +128,7 @@ def test_a_backward_operator_has_the_line_of_its_forward_one():
 
 
 def tensors(makers=2, size=1 << 20, library=False, product=False):
-    """A function of the program's: operators, and their backward pass in half of the time."""
+    """A function of the program with operators that make tensors; half of the time is their backward pass."""
     def fault(thread, us):
         numbers = [thread.operator("aten::bmm" if product else f"aten::{name}", us / 2 / makers, f"train.py({20 + n}): pairs", library, size=size)
                    for n, name in enumerate(("sub", "pow", "exp")[:makers])]
@@ -138,34 +138,34 @@ def tensors(makers=2, size=1 << 20, library=False, product=False):
 
 
 @SHARES
-def test_tensors_that_a_function_makes_one_after_the_other(share, told):
+def test_finds_unfused_operators(share, told):
     found = explained(steps(tensors(), share))["findings"]
     assert [one["rule"] for one in found] == ["unfused-operators"] * told
     assert not told or found[0]["share"] == pytest.approx(share, abs=0.01) and "2 operators of train.py: pairs make 2.00 MB" in found[0]["title"]
 
 
 @pytest.mark.parametrize("other", [{"makers": 1}, {"size": 1 << 10}, {"size": 0}, {"library": True}, {"product": True}])
-def test_other_operators_are_not_to_be_fused(other):
-    """A single one, small tensors, none, those of a library, and products."""
+def test_does_not_advise_to_fuse_other_operators(other):
+    """A single operator, small tensors, no tensors, operators of a library, and products."""
     assert rules(steps(tensors(**other), 0.3)) == []
 
 
 def pauses(places=10, each_us=500):
-    """Between operators, at so many places."""
+    """Pauses between operators, at `places` different lines."""
     def fault(thread, us):
         for n in range(max(1, round(us / each_us))):
             thread.operator("aten::linear", 1000, f"train.py({60 + n % places}): main", library=True)
-            thread.now += each_us + 100  # as long as Python may take
+            thread.now += each_us + 100  # 100 us: as long as Python itself may take
     return fault
 
 
 @SHARES
-def test_a_thread_that_holds_the_interpreters_lock(share, told):
+def test_finds_waiting_for_the_interpreter_lock(share, told):
     assert rules(steps(pauses(), share, ran=1.0, main_ran=1 - share - 0.01)) == ["interpreter-lock"] * told
 
 
-def test_a_process_whose_number_was_moved(tmp_path):
-    """As in a container: below 4096 a number is taken for a GPU's, so cprof writes a million more; threads keep theirs."""
+def test_findings_do_not_depend_on_a_moved_pid(tmp_path):
+    """In a container the pid may be below 4096. Readers take such a pid for a GPU, so cprof adds a million; thread ids stay."""
     path = steps(pauses(), 0.2, ran=1.0, main_ran=0.79)
     trace = json.load(open(path))
     for event in trace["traceEvents"]:
@@ -175,27 +175,27 @@ def test_a_process_whose_number_was_moved(tmp_path):
 
 
 @pytest.mark.parametrize("fault, account", [
-    (pauses(), {"ran": 1.0, "main_ran": 1.0}),                                         # the thread itself runs
-    (pauses(), {"ran": 0.8, "main_ran": 0.8}),                                         # no other thread does
-    (pauses(), {"ran": 1.0, "main_ran": 0.6, "main_queued": 0.4, "queued": 0.4}),      # another program does
-    (pauses(places=1), {"ran": 1.0, "main_ran": 0.8}),                                 # it sleeps at one place
-    (pauses(), {"ran": 1.0})])                                                         # not told
-def test_pauses_with_another_reason(fault, account):
+    (pauses(), {"ran": 1.0, "main_ran": 1.0}),                                         # the main thread itself runs
+    (pauses(), {"ran": 0.8, "main_ran": 0.8}),                                         # no other thread runs
+    (pauses(), {"ran": 1.0, "main_ran": 0.6, "main_queued": 0.4, "queued": 0.4}),      # another program runs
+    (pauses(places=1), {"ran": 1.0, "main_ran": 0.8}),                                 # the thread sleeps at one line
+    (pauses(), {"ran": 1.0})])                                                         # the account lacks the main thread
+def test_pauses_with_another_cause_are_not_the_lock(fault, account):
     assert "interpreter-lock" not in rules(steps(fault, 0.2, **account))
 
 
 @SHARES
-def test_a_loader_that_the_thread_sleeps_for(share, told):
+def test_finds_waiting_for_a_loader(share, told):
     loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1 - share, main_ran=1 - share)) == ["input-bound"] * told
-    assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1.0, main_ran=0.98)) == []  # it takes what is there
+    assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1.0, main_ran=0.98)) == []  # the thread runs: the batch is ready
     alone = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     assert rules(steps(lambda thread, us: thread.range(alone, us), share, ran=1.0, main_ran=1.0)) == ["input-bound"] * told
 
 
 @pytest.mark.parametrize("share, told", [(0.15, False), (0.33, True), (0.6, True)])
-def test_transfers_that_nothing_hides_on_a_cpu(share, told):
-    """On a machine with twice as many threads as processors they take half of it elsewhere."""
+def test_finds_exposed_transfers_on_a_cpu(share, told):
+    """With twice as many runnable threads as processors, half of the wait is blamed on the machine."""
     def transfer(thread, us):
         thread.range("gloo:all_reduce", us, tid=6000)
     assert rules(steps(transfer, share)) == ["exposed-communication"] * told
@@ -204,8 +204,8 @@ def test_transfers_that_nothing_hides_on_a_cpu(share, told):
 
 
 @pytest.mark.parametrize("queued, surplus_ms", [(0.0, 15.0), (0.15, 0.0)])
-def test_a_rank_that_is_late_because_of_other_programs(queued, surplus_ms):
-    """It does more than the other one, or it stood in the queue for as long: the same work is no surplus."""
+def test_time_in_the_run_queue_is_not_extra_work(queued, surplus_ms):
+    """Rank 1 is later because of more work, or only because it waited in the run queue. The latter is no extra work."""
     for rank, (share, ran, stood) in enumerate([(0.5, 0.45, 0.0), (0.65, 0.6 - queued, queued)]):
         steps(lambda thread, us: thread.range("gloo:all_reduce", us, tid=6000), 1 - share, f"{rank}.json", rank=rank, ran=1.0, main_ran=ran, main_queued=stood)
     traces = [Trace(f"{rank}.json") for rank in range(2)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof explain` on how a process uses its machine: processors, pages, rates, memory of a GPU, and which device works."""
+"""`cprof explain` on the use of the machine: processors, memory pages, FLOP rates, GPU memory, and which device works."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def process(cores=2, runnable=1.0, ran_ms=800, system_ms=0, faults=0):
 
 
 def trace(path="t.json", process=None, operators=(), instants=(), device=None, **metadata):
-    """Steps of one operator each, or of (name, part of the step, GFLOP/s, FLOPs a byte); on a GPU these are kernels."""
+    """Steps with operators (name, share of the step, GFLOP/s, FLOPs a byte); on a GPU each operator has a kernel."""
     events = []
     for step in range(STEPS):
         at = step * STEP_US
@@ -53,20 +53,20 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_threads_that_stand_in_the_queue(tmp_path):
+def test_finds_oversubscribed_threads(tmp_path):
     found = explained(trace(process=process(runnable=4.0)))["findings"]
     assert [one["rule"] for one in found] == ["oversubscribed-threads"] and found[0]["share"] == pytest.approx(0.5, abs=0.02)
     assert "4.0 threads are ready to run, in the mean, on 2 processors" in tool.cprof("explain", "t.json").out
     assert rules(trace(process=process(runnable=2.1))) == []
 
 
-def test_others_on_the_machine_are_not_the_programs_fault():
-    """One thread that runs half of the time and else waits for its processor."""
+def test_other_programs_load_gives_no_finding():
+    """One thread that runs half of the time and waits for a processor otherwise."""
     assert rules(trace(process=process(runnable=1.0, ran_ms=400))) == []
 
 
-def test_ranks_share_the_processors():
-    """Two threads each. Of ranks that have one thread each none can have fewer."""
+def test_ranks_of_a_host_share_its_processors():
+    """Four ranks with two threads each are too many. With one thread each, no rank can use fewer."""
     for name, runnable, expected in (("alike", 2.0, ["oversubscribed-threads"]), ("single", 1.1, [])):
         os.mkdir(name)
         for rank in range(4):
@@ -74,16 +74,16 @@ def test_ranks_share_the_processors():
         assert [rule for rule in rules(name) if rule == "oversubscribed-threads"] == expected
 
 
-def test_memory_that_the_kernel_hands_out_anew():
+def test_finds_allocator_churn():
     found = explained(trace(process=process(system_ms=160, faults=80_000)))["findings"]
     assert [one["rule"] for one in found] == ["allocator-churn"] and "10,000 fresh pages a step" in found[0]["title"]
     assert found[0]["share"] == pytest.approx(0.2, abs=0.01)
     assert rules(trace(process=process(system_ms=40, faults=20_000))) == []
-    assert rules(trace(process=process(system_ms=400, faults=1000))) == []  # the kernel did something else
+    assert rules(trace(process=process(system_ms=400, faults=1000))) == []  # few page faults: the kernel time has another cause
 
 
 @pytest.mark.parametrize("device, dense", [(None, 50), (0, 500)])
-def test_products_below_the_rate_of_others(device, dense):
+def test_finds_products_below_the_rate_of_others(device, dense):
     def found(slow, fewer=1):
         return explained(trace(device=device, operators=[("aten::mm", 0.5, 100.0, dense), ("aten::bmm", 0.2, slow, dense / fewer), ("aten::relu", 0.29, 0, 1)]))["findings"]
     one, = found(10.0)
@@ -92,16 +92,16 @@ def test_products_below_the_rate_of_others(device, dense):
     assert found(25.0) == [] and found(10.0, fewer=1000) == []
 
 
-def test_what_is_computed_twice_on_a_cpu():
-    """By the time of the outermost operators that are marked."""
+def test_finds_recomputation_on_a_cpu():
+    """Counts the time of the outermost operators that are marked as recomputed."""
     again = [tool.span(name, step * STEP_US + at, us, recompute=True) for step in range(STEPS)
              for name, at, us in (("aten::linear", 10, STEP_US * 0.25), ("aten::addmm", 20, STEP_US * 0.2))]
     found, = explained(trace(instants=again))["findings"]
     assert found["rule"] == "recomputation" and found["share"] == pytest.approx(0.25, abs=0.01)
 
 
-def test_what_leads_to_a_second_computation_counts():
-    """From the begin of the backward operator that needs the result to the end of it, and not what comes behind."""
+def test_recomputation_counts_from_its_backward_operator():
+    """Counts from the begin of the backward operator to the end of the recomputation, and nothing after that."""
     def share(outer):
         again = [tool.span(name, (step + at) * STEP_US, part * STEP_US, recompute=True) for step in range(STEPS)
                  for name, at, part in (("aten::linear", 0.1, 0.05), ("aten::relu", 0.2, 0.01))]
@@ -111,8 +111,8 @@ def test_what_leads_to_a_second_computation_counts():
     assert share("aten::sin") == []
 
 
-def test_steps_that_a_busy_machine_explains():
-    """One long step is not told where threads stood in the queue as long. Two that a cause has in common are."""
+def test_long_step_of_a_busy_machine_gives_no_finding():
+    """One long step is not reported if threads waited in the run queue for as long. Two long steps with a common cause are."""
     for longer, expected in (((5,), []), ((3, 5), ["outlier-steps"])):
         events, at = [], 0
         for step in range(STEPS):
@@ -124,8 +124,8 @@ def test_steps_that_a_busy_machine_explains():
 
 
 @pytest.mark.parametrize("double, expected", [(500, 1 / 3 * 0.99), (50, None), (1000, None)])
-def test_double_precision_among_single(double, expected):
-    """Half of the FLOPs take two thirds of the time. All of them: so it is meant."""
+def test_finds_double_precision_among_single(double, expected):
+    """Half of the FLOPs in double take two thirds of the time. If all are in double, that is intended."""
     trace(operators=[("aten::mm", 0.99, 100.0, 50)])
     whole = json.loads(pathlib.Path("t.json").read_text())
     whole["cprof"] = {"flops": {"CPU": {"flops": 1000, "float64": {"flops": double}, **({"float32": {"flops": 1000 - double}} if double < 1000 else {})}}}
@@ -139,11 +139,11 @@ def allocation(device, reserved, allocated):
         "Total Reserved": reserved, "Total Allocated": allocated, "Bytes": 1, "Device Id": device, "Device Type": 1, "Addr": 4096}}
 
 
-def test_memory_of_a_gpu():
+def test_finds_fragmentation_and_memory_limit():
     def found(reserved, allocated):
         return explained(trace(device=0, instants=[allocation(0, reserved, allocated)], deviceProperties=[{"id": 0, "totalGlobalMem": 80 * GB}]))["findings"]
     assert found(30 * GB, 25 * GB) == []
-    assert found(22 << 20, 1 << 20) == []  # the allocator rounds
+    assert found(22 << 20, 1 << 20) == []  # the allocator's rounding
     one, = found(30 * GB, 15 * GB)
     assert one["rule"] == "fragmentation" and one["bytes"] == 15 * GB and "50% of the reserved memory of cuda:0" in one["title"]
     assert tool.cprof("explain", "t.json").out.splitlines()[0].endswith("; 15.00 GB")
@@ -151,7 +151,7 @@ def test_memory_of_a_gpu():
     assert one["rule"] == "memory-limit" and one["bytes"] == 75 * GB and "94% of the memory of cuda:0" in one["title"]
 
 
-def test_ranks_on_one_gpu():
+def test_finds_ranks_on_the_same_gpu():
     properties = [{"id": n, "totalGlobalMem": 80 * GB} for n in range(2)]
     for name, devices, expected in (("same", (0, 0), ["wrong-device"]), ("apart", (0, 1), [])):
         os.mkdir(name)
@@ -163,17 +163,17 @@ def test_ranks_on_one_gpu():
         assert not found or found[0]["title"] == "ranks 0, 1 all work on cuda:0, none on cuda:1"
 
 
-def test_a_gpu_that_does_nothing():
+def test_finds_an_unused_gpu():
     assert rules(trace(deviceProperties=[{"id": 0, "totalGlobalMem": 80 * GB}])) == ["wrong-device"]
 
 
 @pytest.mark.parametrize("told", [{}, {"cores": 0}, {"wall_ns": -1}, {"ran_ns": 0}, {"cores": "many"}, {"queued_ns": 1 << 70}])
-def test_an_account_that_makes_no_sense(told):
+def test_ignores_a_nonsensical_account(told):
     assert rules(trace(process={**process(runnable=9.0), **told} if told else "none")) == []
 
 
-def test_what_the_library_tells_of_its_process(tmp_path):
-    """Eight threads on less processors, in real; the trace has the numbers."""
+def test_library_records_the_account_of_its_process(tmp_path):
+    """A program with eight threads per processor; the account is in the trace."""
     cores = len(os.sched_getaffinity(0))
     result = support.run([sys.executable, SCRIPTS / "planted.py", "threads", 8 * cores], tmp_path, cwd=SCRIPTS, ACTIVE=12)
     assert result.rc == 0, result.err

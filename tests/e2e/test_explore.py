@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/explore: the ring and the logs of threads through every interleaving that C11 allows, and the proof that this finds mistakes:
-each line of MISTAKES, put into the source, must make it fail."""
+"""tests/explore runs the rings and thread logs through every interleaving that C11 allows. To prove that the explorer finds mistakes, each
+mistake of MISTAKES is put into the source and must make it fail."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from conftest import BUILD, ROOT
 COMPILER = shutil.which(os.environ.get("CC", "cc"))
 FLAGS = ["-std=gnu11", "-D_GNU_SOURCE=", "-O1", "-w", "-fsanitize=thread"]
 
-# what it is: (file, what stands there, what to put in its place)
+# mistake: (file, correct text, wrong text)
 MISTAKES = {
     "commit does not publish the record":
         ("ring.h", "r->reserved + r->filling, memory_order_release", "r->reserved + r->filling, memory_order_relaxed"),
@@ -50,7 +50,7 @@ def run_explorer(program):
     return subprocess.run([program], capture_output=True, text=True, timeout=300)
 
 
-def test_every_interleaving():
+def test_every_interleaving_is_correct():
     done = run_explorer(BUILD / "explore/ring")
     assert done.returncode == 0, done.stderr
     states = {name: int(n) for name, n in re.findall(r"(\w+): \d+ runs, (\d+) states", done.stdout)}
@@ -65,7 +65,7 @@ def runtime(tmp_path_factory):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_are_found(tmp_path, runtime, mistake):
+def test_explorer_finds_each_planted_mistake(tmp_path, runtime, mistake):
     name, right, wrong = MISTAKES[mistake]
     text = (ROOT / "writer/record" / name).read_text()
     assert text.count(right) == 1, f"{name} has changed: {right} stands there {text.count(right)} times"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where traces go besides the folder: cprof_export_chrome_trace(), TensorBoard's folder."""
+"""Other destinations of traces: cprof_export_chrome_trace() and TensorBoard's folder."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from support import PROGRAMS, events, files, load, python, read_bytes, run, step
 MODULE = dict(env=dict(PYTHONPATH=str(ROOT / "scripts/python")))
 
 
-def test_export_is_there_on_return(tmp_path):
-    """Right behind the step that saves: the window that has just ended, packed or not as the name says."""
+def test_export_is_complete_on_return(tmp_path):
+    """Called right after the step that ends a window, export writes that window's trace. The name decides about gzip."""
     code = """
 import cprof, json, gzip
 assert not cprof.export_chrome_trace("early.json")
@@ -48,7 +48,7 @@ os.unlink("nul\ufffd.json")
         assert read_bytes(folder / "a.json") == read_bytes(result.traces[-1])
 
 
-def test_export_without_the_library_and_in_a_child(tmp_path):
+def test_export_returns_false_without_library_or_in_a_child(tmp_path):
     code = "import cprof\nprint(cprof.export_chrome_trace('x.json'))"
     assert run(python(code), tmp_path, preload=False, **MODULE).out == "False\n"
     code = "import cprof\nsteps(2)\npid = os.fork()\nif pid == 0:\n    print(cprof.export_chrome_trace('x.json'), flush=True); os._exit(0)\n" \
@@ -56,23 +56,23 @@ def test_export_without_the_library_and_in_a_child(tmp_path):
     assert run(python(code), tmp_path / "t", WARMUP=0, ACTIVE=1, **MODULE).out == "False\n"
 
 
-def test_export_of_a_removed_trace(tmp_path):
+def test_export_of_a_removed_trace_fails(tmp_path):
     code = "import cprof\nsteps(1); time.sleep(0.5)\nprint(cprof.export_chrome_trace('x.json'))"
     result = run(python(code), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=1, NUM_TRACES_TO_KEEP=0, ON_TRACE_READY="true", **MODULE)
     assert result.out == "False\n" and "No such file" in result.complaints[0]
 
 
-def test_export_says_in_a_child_why_not(tmp_path):
+def test_export_in_a_forked_child_reports_why(tmp_path):
     code = "import cprof\nsteps(2)\npid = os.fork()\nif pid == 0:\n    cprof.export_chrome_trace('x.json'); os._exit(0)\nos.waitpid(pid, 0)"
     result = run(python(code), tmp_path / "t", WARMUP=0, ACTIVE=1, **MODULE)
     assert result.complaints == ['cprof_export_chrome_trace("x.json"): a forked child has no traces']
 
 
-# ---- what is no file ---------------------------------------------------------------------------------------
+# ---- destinations that are not files ---------------------------------------------------------------------------------------
 
 @pytest.fixture
 def device(tmp_path):
-    """Makes a device of the test's own: export() must never be tried on the machine's."""
+    """Makes device files for the test. export must never run on the machine's own devices."""
     def make(name, minor):
         path = tmp_path / name
         try:
@@ -96,7 +96,7 @@ def test_export_into_a_device(tmp_path, device):
 
 
 def test_export_into_a_fifo(tmp_path):
-    """Its reader is slower than we are."""
+    """The reader is slower than the export."""
     code = """
 import cprof, fcntl, gzip, json
 steps(2)
@@ -121,9 +121,9 @@ for name in ("a.json", "a.json.gz"):
     assert sorted(os.listdir(tmp_path)) == ["a.json", "a.json.gz", "t"]
 
 
-def test_export_into_what_takes_nothing(tmp_path):
-    """A FIFO without reader, one whose reader does not read, one whose reader goes; a folder, a socket. One line each, and the program
-    goes on."""
+def test_export_into_stuck_fifos_folders_and_sockets_fails(tmp_path):
+    """FIFOs without a reader, with a stuck reader and with a reader that leaves; a folder; a socket. Each gives one line, and the program
+    continues."""
     code = """
 import cprof, fcntl, socket
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -150,8 +150,8 @@ print("done")
     assert sorted(os.listdir(tmp_path)) == ["alone", "folder", "goes", "socket", "stuck", "t"]
 
 
-def test_export_of_more_than_a_file_may_hold(tmp_path):
-    """RLIMIT_FSIZE: its signal would end the program."""
+def test_export_beyond_the_file_size_limit_fails(tmp_path):
+    """Beyond RLIMIT_FSIZE, SIGXFSZ would end the program."""
     code = """
 import cprof, resource
 steps(2); cprof.export_chrome_trace("a.json")
@@ -167,7 +167,7 @@ print(cprof.export_chrome_trace("b.json"))
 # ---- at the end of the program -----------------------------------------------------------------------------
 
 def test_export_while_the_program_ends(tmp_path):
-    """From on_trace_ready: the trace that it is about, also the one that is cut at the end."""
+    """on_trace_ready exports the trace that the callback is for, also the partial trace at the end."""
     code = """
 import atexit, cprof
 atexit.register(lambda: print("late", cprof.export_chrome_trace("late.json")))
@@ -182,7 +182,7 @@ steps(1); time.sleep(1); steps(2)
     assert read_bytes(tmp_path / "1.json") == read_bytes(tmp_path / "late.json") == read_bytes(result.traces[0])
 
 
-def test_export_from_a_handler_on_the_thread_of_cprof(tmp_path):
+def test_export_from_a_trace_handler(tmp_path):
     result = run(python("steps(2)"), tmp_path / "t", cwd=tmp_path, WARMUP=0, ACTIVE=3,
                  TRACE_HANDLERS=f"{PROGRAMS}/libhandler_log.so=exports:{tmp_path}/log")
     assert result.complaints == [] and len(result.traces) == 1
@@ -194,8 +194,8 @@ def test_export_from_a_handler_on_the_thread_of_cprof(tmp_path):
 # ---- TensorBoard -------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("use_gzip", [0, 1])
-def test_tensorboard_names(tmp_path, use_gzip):
-    """As torch.profiler.tensorboard_trace_handler makes them, which the plugin reads back."""
+def test_tensorboard_file_names_match_torchs(tmp_path, use_gzip):
+    """The names match those of torch.profiler.tensorboard_trace_handler, and the plugin parses them."""
     result = run(python("print(os.getpid()); steps(4)"), tmp_path / "tb", WARMUP=0, ACTIVE=2, REPEAT=2, FOLDER=None,
                  TENSORBOARD_DIR=tmp_path / "tb", USE_GZIP=use_gzip)
     ending = r"\.pt\.trace\.json" + (r"\.gz" if use_gzip else "")
@@ -208,8 +208,8 @@ def test_tensorboard_names(tmp_path, use_gzip):
     assert (tmp_path / "tb/saved_traces.jsonl").exists()
 
 
-def test_tensorboard_worker_takes_variables(tmp_path):
-    """The plugin loads the run, and finds each rank's worker."""
+def test_tensorboard_worker_expands_variables(tmp_path):
+    """The plugin loads the run and finds the worker of each rank."""
     for rank in (0, 1):
         result = run(python("steps(2)"), tmp_path / "x", WARMUP=0, ACTIVE=2, FOLDER=None, TENSORBOARD_DIR=tmp_path / "{run_name}",
                      RUN_NAME="tb", TENSORBOARD_WORKER="worker{rank}-b{batch}", env=dict(RANK=str(rank), WORLD_SIZE="2"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that fail, disks that are full, folders that go away, children of all kinds, libraries that come and go: the program is never
-harmed, one line says what is missing, and what is on disk can be read."""
+"""Failing calls, full disks, vanishing folders, children of all kinds, libraries that come and go. The program is never harmed, one line
+reports what is missing, and the files on disk can be read."""
 
 import errno
 import json
@@ -23,8 +23,8 @@ no_mounts = no_mounts_reason()
 # ---- calls that fail ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", faults.PROGRAMS_OF)
-def test_each_call_in_turn(tmp_path, name):
-    """A share of what `make soak` does in full, always the same one."""
+def test_survives_each_file_and_memory_call_failing(tmp_path, name):
+    """A fixed sample of the calls; `make soak` makes every call fail."""
     if name == "GPU" and not gpu_runs.PROGRAMS.is_dir():
         pytest.skip("no simulated GPU: `make sim` needs the CUDA headers (make setup)")
     figures = faults.fail_in_turn(tmp_path, name, share=83)
@@ -32,8 +32,8 @@ def test_each_call_in_turn(tmp_path, name):
 
 
 def opens(part):
-    """An open file can be read as it is, or, where the call that failed for good was the one that cuts its end off, after `cprof recover`.
-    Empty is what could be made, but not written."""
+    """Checks that an open file can be read. If truncating the file failed, `cprof recover` must repair it first. The file is empty if it
+    could be created but not written."""
     if part.stat().st_size == 0:
         return
     try:
@@ -47,8 +47,8 @@ def opens(part):
 
 @pytest.mark.parametrize("kind, number", [("file", errno.ENOSPC), ("file", errno.EMFILE), ("memory", errno.ENOMEM)])
 @pytest.mark.parametrize("at", [1, 40, 80])
-def test_all_calls_from_one_on(tmp_path, kind, number, at):
-    """It stays as it is: no memory and no disk for the rest of the run."""
+def test_survives_all_calls_failing_from_one_on(tmp_path, kind, number, at):
+    """No memory, or no disk, for the rest of the run."""
     result, _ = faults.one(tmp_path / "t", "marks", kind, at, number, times=1000000)
     assert (result.rc, result.out, result.others) == (0, "made 400\n", "")
     assert len(result.complaints) <= 2, result.err
@@ -62,8 +62,8 @@ def test_all_calls_from_one_on(tmp_path, kind, number, at):
 
 @pytest.mark.skipif(no_mounts is not None, reason=no_mounts or "")
 @pytest.mark.parametrize("fill", ["", "head -c 1M /dev/zero >/mnt/ballast 2>/dev/null || :;"])
-def test_a_small_disk(tmp_path, fill):
-    """A tmpfs of 256 KB: the recording ends with one line before or when it is full, the file on it is whole, and nothing hangs."""
+def test_small_disk_ends_the_recording_with_one_line(tmp_path, fill):
+    """A tmpfs of 256 KB: recording stops with one line, the file on it can be read, and nothing hangs."""
     code = "steps(2000, 0.0005)\nprint('done')"
     script = f"mount -t tmpfs -o size=256k none /mnt; {fill} \"$@\"; rc=$?; cp -r /mnt {tmp_path}/copy; exit $rc"
     result = run([*own_mounts(), script, "sh", *python(code)], "/mnt/t", **ACTIVE_FROM_1)
@@ -76,8 +76,8 @@ def test_a_small_disk(tmp_path, fill):
 
 
 @pytest.mark.parametrize("how", ["os.chmod(sys.argv[1], 0o555)", "os.rename(sys.argv[1], sys.argv[1] + '-moved')"])
-def test_a_folder_that_changes(tmp_path, how):
-    """Read-only or elsewhere in the middle of a window: at most one line, and the trace is where the folder is, finished or not."""
+def test_survives_a_read_only_or_moved_folder(tmp_path, how):
+    """The folder becomes read-only or moves in the middle of a window. Its trace, finished or not, stays in the folder and can be read."""
     code = f"steps(3); flushed(b'ProfilerStep#2'); {how}; steps(2); time.sleep(0.3); steps(1); print('done')"
     folder = tmp_path / "t"
     result = run(python(code, folder), folder, before_exec=bound_by_permissions, **ACTIVE_FROM_1)
@@ -94,14 +94,14 @@ MANY = {
     "fork": "pid = os.fork()\n    if pid == 0: push(b'child'); pop(); os._exit(0)\n    assert os.waitpid(pid, 0)[1] == 0",
     "exec": "pid = os.fork()\n    if pid == 0: os.execv('/bin/true', ['true'])\n    assert os.waitpid(pid, 0)[1] == 0",
     "posix_spawn": "pid = os.posix_spawn('/bin/true', ['true'], os.environ); assert os.waitpid(pid, 0)[1] == 0",
-    "vfork": "subprocess.run(['/bin/true'], check=True, close_fds=True)",  # else it is posix_spawn
+    "vfork": "subprocess.run(['/bin/true'], check=True, close_fds=True)",  # close_fds=False would use posix_spawn
 }
 
 
 @pytest.mark.parametrize("number", matrix([1000], 300))
 @pytest.mark.parametrize("kind", MANY)
-def test_many_children(tmp_path, kind, number):
-    """While another thread records all the time: each child comes back, and the trace has what the parent did and nothing else."""
+def test_many_children_while_a_thread_records(tmp_path, kind, number):
+    """Another thread records all the time. Every child ends, and the trace holds the parent's events only."""
     code = f"""
 busy = True
 def work():
@@ -122,8 +122,8 @@ thread.join(); steps(1); print("done")
     assert events(trace, name="child") == [] and trace["cprof"]["lost"]["total"] == 0
 
 
-def test_steps_while_another_thread_wakes_cprof_up(tmp_path):
-    """What calls first starts the library, which takes milliseconds. A step that another thread marks meanwhile counts."""
+def test_steps_count_while_another_thread_starts_cprof(tmp_path):
+    """The first call starts the library, which takes milliseconds. Steps that another thread marks meanwhile must count."""
     code = """
 barrier = threading.Barrier(2)
 def first(): barrier.wait(); push(b"first"); pop()
@@ -137,8 +137,8 @@ thread.join(); print("done")
         assert step_numbers(load(result.traces[0])) == [0, 1, 2, 3], n
 
 
-def test_raw_clones(tmp_path):
-    """Processes made by clone() without the C library's fork handlers, also in the parent's memory, that leave at once."""
+def test_raw_clones_that_exit_at_once(tmp_path):
+    """clone() without the C library skips its fork handlers."""
     code = """
 import platform
 SYS_clone, SIGCHLD, CLONE_VM, CLONE_VFORK = {"x86_64": 56, "aarch64": 220}[platform.machine()], 17, 0x100, 0x4000
@@ -156,14 +156,15 @@ steps(1); print("done")
     assert step_numbers(load(result.traces[0])) == [1, 2] and result.parts == []
 
 
-def test_raw_clones_that_mark_steps(tmp_path):
-    """While other threads do, one of which holds cprof's lock in most of them: there is no such thread in the child, which does not wait."""
+def test_raw_clones_that_mark_steps_do_not_hang(tmp_path):
+    """Other threads mark steps, too, and one often holds cprof's lock at the clone. That thread does not exist in the child, so the child must
+    not wait for the lock."""
     code = """
 import platform, signal, sys
 SYS_clone, SIGCHLD = {"x86_64": 56, "aarch64": 220}[platform.machine()], 17
-sys.setswitchinterval(1000)  # a child that is asked to hand on the GIL waits for a thread it does not have
+sys.setswitchinterval(1000)  # a child asked to release the GIL would wait for a thread that it does not have
 here = ctypes.PyDLL(None)  # keeps the GIL, which a child could not get
-call, mark_here, leave = here.syscall, here.cprof_step, here._exit  # looked up now: a child might not get the loader's lock
+call, mark_here, leave = here.syscall, here.cprof_step, here._exit  # looked up now: in a child the loader's lock may be held
 call.restype = ctypes.c_long
 over = False
 def mark():
@@ -192,8 +193,8 @@ print("stuck", stuck)
     assert step_numbers(load(result.traces[0])) and result.parts == []
 
 
-def test_threads_that_begin_and_end_during_drains(tmp_path):
-    """Each lives for one range, over many windows; nothing of any of them is lost."""
+def test_short_threads_over_many_windows_lose_nothing(tmp_path):
+    """Each thread records one range, over many windows."""
     code = """
 mark(b"awake")
 def life(): push(b"life"); pop()
@@ -209,8 +210,8 @@ print("done")
     assert sum(len(events(load(path), name="life")) for path in result.traces) == 400
 
 
-def test_libraries_that_come_and_go(tmp_path):
-    """dlopen and dlclose of a library with hooked symbols, and calls in between, while it is recorded."""
+def test_libraries_can_be_loaded_and_unloaded(tmp_path):
+    """dlopen, calls and dlclose of a library with hooked symbols, while recording."""
     if not shutil.which("cc"):
         pytest.skip("no C compiler")
     source = tmp_path / "come.c"
@@ -235,8 +236,8 @@ print("done")
 
 # ---- signals, clocks and ends ------------------------------------------------------------------------------
 
-def test_a_storm_of_signals(tmp_path):
-    """Thousands of signals while marks are made and files are written: handlers run in the program's threads, nothing is lost."""
+def test_thousands_of_signals_lose_nothing(tmp_path):
+    """Signals arrive while marks are made and files are written. Handlers run in the program's threads."""
     code = """
 got = [0]
 signal.signal(signal.SIGALRM, lambda *args: got.__setitem__(0, got[0] + 1))
@@ -257,8 +258,8 @@ steps(1); print("done", got[0] > 50)
 
 
 @pytest.mark.parametrize("end", ["", "os._exit(0)"])
-def test_a_thread_that_is_stuck_for_ever(tmp_path, end):
-    """It holds a range open and never comes back; the exit does not wait for it."""
+def test_exit_does_not_wait_for_a_stuck_thread(tmp_path, end):
+    """The thread holds a range open and never returns."""
     code = f"""
 there = threading.Event()
 def stuck():
@@ -274,7 +275,7 @@ steps(2); print("done", flush=True); {end}
 
 
 @pytest.mark.parametrize("call", ["os.closerange(3, 65536)", "_c.closefrom(3)", "_c.close_range(3, 0xffffffff, 0)"])
-def test_all_files_are_closed(tmp_path, call):
+def test_recording_continues_after_all_descriptors_were_closed(tmp_path, call):
     code = f"steps(2); flushed(b'ProfilerStep#1')\nfor i in range(10):\n    {call}; steps(1); time.sleep(0.03)\nprint('done')"
     result = run(python(code), tmp_path, USE_GZIP=0, **ACTIVE_FROM_1)
     assert (result.rc, result.out, result.complaints) == (0, "done\n", [])
@@ -284,8 +285,8 @@ def test_all_files_are_closed(tmp_path, call):
 @pytest.mark.skipif(own_descriptors_reason() is not None, reason=own_descriptors_reason() or "")
 @pytest.mark.parametrize("settings", [{}, {"USE_GZIP": 1, "NUM_TRACES_TO_KEEP": 1}, {"WITH_STACK": 1}, {"TRIGGER": "file:go"}, {"TRIGGER": "socket"},
                                       {"ON_TRACE_READY": "true"}], ids=str)
-def test_descriptors_are_the_programs_own(tmp_path, settings):
-    """It closes all of them again and again and opens a file of its own, while each of the library's calls takes a millisecond longer."""
+def test_program_never_sees_cprofs_descriptors(tmp_path, settings):
+    """The program closes all descriptors and opens its own file, in a loop, while each file call of the library takes a millisecond longer."""
     before = f"{LIBRARY}:{program('libfaults.so')[0]}"
     result = run(["env", f"LD_PRELOAD={before}", "FAULT_DELAY_US=1000", *program("descriptors", 1500, tmp_path / "own")], tmp_path / "traces", preload=False,
                  cwd=tmp_path, WARMUP=0, ACTIVE=3, REPEAT=0, **settings)
@@ -296,8 +297,8 @@ def test_descriptors_are_the_programs_own(tmp_path, settings):
         assert sum(len(events(t, name="round")) for t in traces) == 1500 and len(traces) >= 25
 
 
-def test_kernel_without_tables_of_descriptors_for_threads(tmp_path):
-    """Files are opened in the program's table, which costs it nothing but what scripts/LIMITS.md says."""
+def test_works_without_per_thread_descriptor_tables(tmp_path):
+    """cprof then opens files in the program's table; scripts/LIMITS.md has the consequences."""
     result = run(program("burst", 2, 100), tmp_path, LOG="debug", WARMUP=0, ACTIVE=1000, before_exec=refuse_close_range)
     assert (result.rc, result.out, result.others) == (0, "made 400\n", "")
     assert len([line for line in result.said if line.startswith("files are opened among the program's own: Function not implemented")]) == 1
@@ -310,8 +311,8 @@ def time_namespace_reason():
 
 
 @pytest.mark.skipif(time_namespace_reason() is not None, reason=time_namespace_reason() or "")
-def test_a_clock_of_another_origin(tmp_path):
-    """CLOCK_MONOTONIC 11 days ahead, as in a container that was moved: times in the trace are those of the wall clock."""
+def test_times_are_wall_clock_in_a_time_namespace(tmp_path):
+    """CLOCK_MONOTONIC is 11 days ahead, as in a container that was moved."""
     code = "import time as t; before = t.time_ns(); steps(3); print(before, t.time_ns())"
     result = run(["unshare", "--time", "--fork", "--monotonic", "1000000", "--boottime", "1000000", *python(code)], tmp_path,
                  **ACTIVE_FROM_1)

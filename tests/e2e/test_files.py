@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which traces a program leaves: the schedule, step 0, programs without marks, file names, and what CPROF_OVERWRITE allows."""
+"""Which traces a program leaves: schedule, step 0, programs without marks, file names, and CPROF_OVERWRITE."""
 
 import os
 import re
@@ -16,7 +16,7 @@ EVERY_STEP = dict(WARMUP=0, ACTIVE=1, REPEAT=0)
 
 
 def work_in(trace):
-    """How many work ranges and marks of steps() a trace holds."""
+    """The numbers of `work` ranges and of marks that steps() left in a trace."""
     return len(events(trace, ph="X", name="work")), len(events(trace, ph="i", name="mark"))
 
 
@@ -36,12 +36,12 @@ def test_training_run_leaves_two_windows(training):
     plain, traced = training
     assert (traced.rc, traced.out) == (plain.rc, plain.out)
     assert traced.names == ["rank0.7.pt.trace.json", "rank0.12.pt.trace.json"]
-    assert sorted(files(traced.folder)) == sorted(traced.traces), "something else was left behind"
+    assert sorted(files(traced.folder)) == sorted(traced.traces), "a file besides the traces was left"
     assert [step_numbers(load(path)) for path in traced.traces] == [[4, 5, 6], [9, 10, 11]]
     assert traced.complaints == []
 
 
-def test_operators_lie_inside_the_steps(training):
+def test_operators_lie_inside_steps(training):
     for path in training[1].traces:
         trace = load(path)
         steps = sorted(span_ns(e) for e in events(trace, ph="X", name=re.compile("ProfilerStep#")))
@@ -125,22 +125,22 @@ def test_run_without_marks_becomes_one_trace(tmp_path):
     assert len(result.complaints) == 1
 
 
-def test_a_run_that_ends_before_the_schedule_records_says_so(tmp_path):
+def test_reports_a_run_that_ends_before_the_schedule_records(tmp_path):
     result = run(python("steps(4)"), tmp_path / "short", SKIP_FIRST=100)
     assert result.traces == [] and result.said == [
         "nothing was recorded: the program ended after 4 steps; the schedule: skip 100 steps, then 1 time: wait 0, warm up 1, record 4; "
         "steps 101 to 104 are recorded first"]
     result = run(python("_c.cprof_start(); steps(1); _c.cprof_stop()"), tmp_path / "region", WARMUP=5)
     assert result.traces == [] and len(result.said) == 1 and "ended after 1 step; the schedule: 1 time: wait 0, warm up 5" in result.said[0]
-    # Whoever waits for a trigger, or has been recorded, is told nothing; nor is a program that decides itself.
+    # No message for a program that waits for a trigger, was recorded in part, or disabled the recording.
     for code, settings in (("steps(4)", dict(TRIGGER="socket", SKIP_FIRST=100)), ("steps(4)", dict(SKIP_FIRST=100, LOG="warn")),
                            ("steps(1)", dict(WAIT=0, WARMUP=1)), ("steps(1)", dict(ENABLED=0))):
         result = run(python(code), tmp_path / "quiet", **settings)
         assert not [line for line in result.said if "nothing was recorded" in line], result.err
 
 
-def test_a_name_too_long_for_a_file_is_shortened(tmp_path):
-    """What tells windows and ranks apart may stand in what is cut off."""
+def test_shortens_names_too_long_for_a_file(tmp_path):
+    """The cut part of the name may hold {rank} and {batch}, so a hash keeps the names distinct."""
     name = "x" * 250 + ".rank{rank}.{batch}.pt.trace.json"
     result = run(python("steps(6)"), tmp_path, FILENAME=name, RUN_NAME="r" * 500, FOLDER="{run_name}/" + "f" * 300,
                  WARMUP=0, ACTIVE=1, REPEAT=0, USE_GZIP=1)
@@ -154,7 +154,7 @@ def test_a_name_too_long_for_a_file_is_shortened(tmp_path):
     assert len(again.complaints) == 1 and len(again.names) == 9, again.err  # nothing was replaced
 
 
-def test_a_folder_that_gives_no_path_is_said_once(tmp_path):
+def test_reports_a_folder_path_that_is_too_long_once(tmp_path):
     result = run(python("steps(6)"), tmp_path, FOLDER="x/" * 1990, FILENAME="y" * 150, WARMUP=0, ACTIVE=1, REPEAT=0)
     assert result.rc == 0 and result.traces == [] and len(result.said) == 1, result.err
     assert result.said[0].startswith("no path for the trace: too long for a path: x/x/"), result.said
@@ -181,7 +181,7 @@ def test_scope_none_records_from_start_to_exit(tmp_path):
 
 
 def test_scope_none_rolls_over_without_loss(tmp_path):
-    """Three bursts of more than 1 MB each, then a quiet end: several whole files, and each event in one of them."""
+    """Three bursts of more than 1 MB each, then a quiet end. The run leaves several finished files, with each event in one of them."""
     result = run(python("""
 for burst in range(3):
     for i in range(6000):
@@ -198,8 +198,8 @@ steps(2)
     assert sorted(n for trace in traces for n in step_numbers(trace)) == [0, 1]
 
 
-def test_a_burst_during_rollover_is_not_lost(tmp_path):
-    """More than the limit arrives at once, with more behind it in the ring."""
+def test_burst_during_rollover_is_not_lost(tmp_path):
+    """More than MAX_TRACE_MB arrives at once, and more waits in the ring."""
     result = run(program("burst", 2, 20000, 300), tmp_path, SCHEDULE_SCOPE="none", MAX_TRACE_MB=1)
     assert result.out == "made 80000\n" and result.complaints == []
     traces = [load(path) for path in result.traces]
@@ -208,7 +208,7 @@ def test_a_burst_during_rollover_is_not_lost(tmp_path):
     assert sum(trace["cprof"]["lost"]["total"] for trace in traces) == 0
 
 
-def test_a_full_file_of_a_schedule_counts_what_it_leaves_out(tmp_path):
+def test_full_file_of_a_schedule_counts_dropped_events(tmp_path):
     result = run(program("burst", 1, 20000, 400), tmp_path, WARMUP=1, ACTIVE=1, MAX_TRACE_MB=1)
     trace = load(result.traces[0])
     assert result.names == ["rank0.2.pt.trace.json"] and step_numbers(trace) == [1]
@@ -223,7 +223,7 @@ VARIABLES = ("run_name rank local_rank world_size local_world_size node_rank epo
              "sample_in_epoch token token_in_epoch total_wct epoch_wct batch_wct").split()
 
 
-def test_all_variables_of_a_name(tmp_path):
+def test_file_name_expands_all_variables(tmp_path):
     template = ",".join(f"{{{name}}}" for name in VARIABLES) + ".json"
     ranks = dict(RANK="3", LOCAL_RANK="1", WORLD_SIZE="8", LOCAL_WORLD_SIZE="2", GROUP_RANK="1")
     result = run(python("steps(2); time.sleep(1.1); steps(1)"), tmp_path, env=ranks, WARMUP=0, ACTIVE=3,
@@ -237,7 +237,7 @@ def test_all_variables_of_a_name(tmp_path):
                     epoch="0", batch="3", batch_in_epoch="3")
     assert {name: values[name] for name in expected} == expected
     assert all(values[name].isdigit() for name in VARIABLES[1:-3])
-    times = {name: float(values[name]) for name in VARIABLES[-3:]}  # as Composer writes them: str(timedelta.total_seconds())
+    times = {name: float(values[name]) for name in VARIABLES[-3:]}  # in Composer's form, str(timedelta.total_seconds())
     assert {name: str(seconds) for name, seconds in times.items()} == {name: values[name] for name in times}
     assert 1.1 <= times["batch_wct"] < times["total_wct"] == times["epoch_wct"]
     trace = load(result.traces[0])
@@ -246,7 +246,7 @@ def test_all_variables_of_a_name(tmp_path):
 
 
 def test_default_folder_is_named_after_the_run(tmp_path):
-    """Script name and start time, below the working directory; two runs in a row both leave their traces."""
+    """The name is the script's name and the start time. Two runs in a row both leave their traces."""
     script = tmp_path / "my_training.py"
     script.write_text("import ctypes\nc = ctypes.CDLL(None)\nfor i in range(6): c.cprof_mark(b'x'); c.cprof_step()\n")
     for _ in range(2):
@@ -277,15 +277,15 @@ def test_gzip_by_setting_and_by_name(tmp_path, settings, name):
 
 
 @pytest.mark.parametrize("code", ["steps(1); os.chdir('/'); steps(3)", "os.chdir('/'); steps(4)"])
-def test_relative_folder_of_a_program_that_changes_its_own(tmp_path, code):
-    """Before cprof wakes up (Hydra's hydra.job.chdir), too."""
+def test_relative_folder_survives_chdir(tmp_path, code):
+    """The program may change its directory before cprof starts, as Hydra's hydra.job.chdir does."""
     result = run(python(code), tmp_path, cwd=tmp_path, FOLDER="here/{run_name}", RUN_NAME="r", WARMUP=0, ACTIVE=2)
     assert result.traces == [tmp_path / "here/r/rank0.2.pt.trace.json"]
     assert load(result.traces[0])["traceName"] == str(result.traces[0])
 
 
-def test_open_file_says_whose_it_is_and_is_whole(tmp_path):
-    """While recording: one file, named after process and first step, that opens as it is and is no trace by its name."""
+def test_open_file_is_named_after_its_process_and_readable(tmp_path):
+    """While recording there is one file, named after the process and the first step. It can be read, and its name is not that of a trace."""
     with Running(python("steps(3); print('ready', flush=True); sys.stdin.readline(); steps(2)"), tmp_path, WARMUP=1,
                  ACTIVE=4) as running:
         running.wait_for("ready")
@@ -320,7 +320,7 @@ def test_traces_of_an_earlier_run_stop_the_recording(tmp_path, name):
     assert len(result.said) == 1 and str(old) in result.said[0] and "CPROF_OVERWRITE" in result.said[0]
 
 
-def test_other_ranks_traces_do_not(tmp_path):
+def test_traces_of_other_ranks_do_not_stop_the_recording(tmp_path):
     trace_of_yesterday(tmp_path, "rank1.99.pt.trace.json")
     trace_of_yesterday(tmp_path, "rank0.notes.txt")
     result = run(python("steps(4)"), tmp_path, WARMUP=0, ACTIVE=2)
@@ -335,8 +335,8 @@ def test_overwrite_replaces_a_trace_of_the_same_name(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "link", "dangling link", "device"])
-def test_overwrite_replaces_nothing_but_files(tmp_path, kind):
-    """What else has the name keeps it; the trace has the next number."""
+def test_overwrite_replaces_only_regular_files(tmp_path, kind):
+    """Anything else under that name stays; the trace gets the next number."""
     old, same = trace_of_yesterday(tmp_path, "old"), tmp_path / "t/rank0.2.pt.trace.json"
     same.parent.mkdir()
     try:
@@ -352,9 +352,9 @@ def test_overwrite_replaces_nothing_but_files(tmp_path, kind):
 
 
 @pytest.mark.parametrize("written, replaced", [(0.4, True), (0.6, False), (0, False)])
-def test_overwrite_tells_runs_of_one_second_apart(tmp_path, written, replaced):
-    """A run began half a second after a full one. What was written before that in the same second is of the run before; of a file system that
-    keeps whole seconds that cannot be said."""
+def test_overwrite_distinguishes_runs_within_one_second(tmp_path, written, replaced):
+    """The run began half a second after a full second. A trace written earlier in that second is of an earlier run. A file time of a whole
+    second may come from a file system without fractions, so that trace is kept."""
     second = int(time.time()) - 100
     same = tmp_path / "rank0.2.pt.trace.json"
     same.write_text("{}")
@@ -367,9 +367,9 @@ def test_overwrite_tells_runs_of_one_second_apart(tmp_path, written, replaced):
     assert (same.read_text() == "{}") != replaced
 
 
-def test_a_trace_of_the_second_in_which_the_run_began_is_not_in_the_way(tmp_path):
-    """Both have the same default name: the later run leaves its trace beside that of the one before. Where the user gave the name or the folder
-    it is in the way, however short the time between."""
+def test_trace_of_the_same_second_stops_only_a_named_folder(tmp_path):
+    """Two runs of the same second have the same default run name. The later run then leaves its trace beside the earlier one. In a folder that
+    the user named, the earlier trace stops the recording."""
     second = int(time.time()) - 100
     launch = dict(RANK="0", WORLD_SIZE="2", CPROF_START_TIME=f"{second}.500000000")
 
@@ -391,8 +391,8 @@ def test_a_trace_of_the_second_in_which_the_run_began_is_not_in_the_way(tmp_path
     assert [path.name for path in files(folder)] == ["rank0.2.pt.trace.json"]
 
 
-def test_overwrite_spares_the_traces_of_this_run(tmp_path):
-    """What follows the last step has the batch of the window before it; so have all windows without {batch} in their name."""
+def test_overwrite_keeps_the_traces_of_this_run(tmp_path):
+    """The partial last step has the batch number of the window before, and without {batch} all windows have one name. None replaces another."""
     result = run(python("steps(2); push(b'evaluation'); pop()"), tmp_path / "a", OVERWRITE=1, **EVERY_STEP)
     assert result.names == ["rank0.1.pt.trace.json", "rank0.2-2.pt.trace.json", "rank0.2.pt.trace.json"]
     assert [step_numbers(load(path)) for path in result.traces] == [[0], [], [1]]
@@ -405,7 +405,7 @@ def test_overwrite_spares_the_traces_of_this_run(tmp_path):
 
 
 def test_elastic_restart_keeps_the_traces_of_the_first_attempt(tmp_path):
-    """A launcher starts its only worker of a node again: the same run, so both attempts leave their trace."""
+    """A launcher restarts the only worker of a node. That is the same run, so both attempts leave their traces."""
     worker = "import ctypes\nc = ctypes.CDLL(None)\nfor i in range(4): c.cprof_mark(b'x'); c.cprof_step()\n"
     launcher = python("""
 import time
@@ -456,7 +456,7 @@ def flow(ph, **changes):
     ([span(ph="i")], "scope None"),
     ([span(ph="M")], "unknown metadata"),
 ])
-def test_the_validator_finds(added, problem):
+def test_validator_finds_mistakes(added, problem):
     trace = dict(schemaVersion=1, deviceProperties=[], distributedInfo=dict(rank=0, world_size=1), displayTimeUnit="ms",
                  baseTimeNanoseconds=30 * 86400 * 10**9 * 600, traceName="x", traceEvents=added,
                  cprof=dict(lost=dict(late=1, total=1), first_step=0, last_step=0, records=0, events=0, unfinished=0,
@@ -466,7 +466,7 @@ def test_the_validator_finds(added, problem):
 
 
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": 1, "a": 2}', '{"a": 1} x', '{"a": "\x01"}', '{"a": 01}', '[1,]'])
-def test_the_reader_is_strict(text):
+def test_json_reader_is_strict(text):
     with pytest.raises(ValueError):
         parse(text.encode())
     assert text_problems(b'{"a": "\\ud83d\\ude00"}') and text_problems(b"[]") and not text_problems(b'{"a": "\\u0001"}')

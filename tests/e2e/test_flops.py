@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FLOPs of operators against torch's own two counters, forward and backward, each in a process of its own: torch.profiler's with_flops,
-operator by operator, and torch.utils.flop_counter's FlopCounterMode by sums. Where they differ stands in DIFFERENCES, with the reason."""
+"""FLOPs of operators, forward and backward, compared with torch's two counters: torch.profiler's with_flops for each operator, and
+FlopCounterMode of torch.utils.flop_counter for the sums. DIFFERENCES lists where they differ, with the reason."""
 
 import collections
 import importlib.util
@@ -22,27 +22,27 @@ pytestmark = pytest.mark.skipif(not torch.autograd.kineto_available(),
 SCRIPTS = support.pathlib.Path(__file__).parent / "scripts"
 SCRIPT = SCRIPTS / "flops.py"
 
-# What torch.profiler counts, by its own list.
+# The operators that torch.profiler counts.
 PROFILED = ["aten::conv2d", "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mul", "aten::add"]
 
-# FlopCounterMode's operators, and ours that hold the same work: the outermost operator has it here, the innermost there.
+# FlopCounterMode's operators, and cprof's with the same work: cprof counts at the outermost operator, FlopCounterMode at the innermost.
 SAME_WORK = {"aten.convolution": ["aten::conv1d", "aten::conv2d", "aten::conv_transpose2d", "aten::convolution"],
              "aten.convolution_backward": ["aten::convolution_backward"], "aten.addmm": ["aten::addmm"], "aten.mm": ["aten::mm"],
              "aten.bmm": ["aten::bmm"]}
-SAME_WORK.update((f"aten.{name}", [f"aten::{name}"]) for name in (  # known to it since torch 2.15
+SAME_WORK.update((f"aten.{name}", [f"aten::{name}"]) for name in (  # FlopCounterMode has these since torch 2.15
     "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward"))
 
-# (model, operator): (ours less theirs, why)
+# (model, operator): (cprof's sum minus FlopCounterMode's, why)
 DIFFERENCES = {
     ("cnn", "aten.convolution_backward"): (
         -147456, "FlopCounterMode leaves the groups out of account in a weight's gradient: 2 * 4*8*8 positions * 8*8/2*9 products "
                  "is right for the convolution with two groups, it counts twice that"),
 }
-# (model, operator): (how many of torch.profiler's rows are not here, why)
+# (model, operator): (how many of torch.profiler's rows cprof lacks, why)
 INSIDE = {
     ("lstm", "aten::add"): (4, "biases are added inside mkldnn_rnn_layer and its gradient, which have the count of all that they do"),
 }
-# Ours that not every version of torch's counters knows, and whose number stands here: worked out by hand.
+# Operators that not every version of torch's counters knows, with FLOPs computed by hand.
 BY_HAND = {
     # 3 samples x 4 heads x 12 x 12 scores; two products over 8, then five
     "transformer": {"aten::_scaled_dot_product_flash_attention_for_cpu": 2 * 2 * 3 * 4 * 12 * 12 * 8 * 2,
@@ -57,7 +57,7 @@ MODELS = ["cnn", "mlp", "transformer", "lstm"]
 
 
 def traces_of(script, names, folder, **settings):
-    """{name: path of the trace} of the last one of the six steps that a script makes for each."""
+    """{name: path of the trace}. The script makes six steps for each name; the trace holds the last one."""
     run = support.run([sys.executable, script, *names], folder, STEP="optimizer:SGD", WAIT=4, ACTIVE=1, REPEAT=0, **settings)
     assert run.rc == 0 and len(run.traces) == len(names), run.err
     return dict(zip(names, run.traces))
@@ -71,7 +71,7 @@ def load_of(traces, name):
 
 @pytest.fixture(scope="module")
 def theirs_of():
-    """{model: what torch says of one step}"""
+    """{model: torch's counts of one step}"""
     plain = subprocess.run([sys.executable, SCRIPT, "--oracle", *MODELS], capture_output=True, text=True, timeout=300, check=True)
     return json.loads(plain.stdout.splitlines()[-1])
 
@@ -83,7 +83,7 @@ def ours_of(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=MODELS)
 def counted(request, theirs_of, ours_of):
-    """Model, what torch says of one step, our trace of one step."""
+    """Model, torch's counts of one step, cprof's trace of one step."""
     return request.param, theirs_of[request.param], load_of(ours_of, request.param)
 
 
@@ -95,7 +95,7 @@ def flops_by_operator(trace):
     return found
 
 
-def test_rows_equal_those_of_torch_profiler(counted):
+def test_operator_flops_equal_torch_profilers(counted):
     model, theirs, trace = counted
     ours = flops_by_operator(trace)
     for name in PROFILED:
@@ -106,7 +106,7 @@ def test_rows_equal_those_of_torch_profiler(counted):
         assert sum(extra.values()) == missing, f"{name}: {extra}, but {why}"
 
 
-def test_sums_equal_those_of_flop_counter_mode(counted):
+def test_flops_sums_equal_flop_counter_modes(counted):
     model, theirs, trace = counted
     ours = flops_by_operator(trace)
     assert set(theirs["counter"]) <= set(SAME_WORK), "an operator that this test does not know"
@@ -115,7 +115,7 @@ def test_sums_equal_those_of_flop_counter_mode(counted):
         assert sum(sum(ours[n]) for n in SAME_WORK[name]) - total == difference, f"{name}: {why}"
 
 
-def test_what_torch_leaves_out(counted):
+def test_counts_operators_that_torch_leaves_out(counted):
     model, _, trace = counted
     ours = flops_by_operator(trace)
     for name, total in BY_HAND.get(model, {}).items():
@@ -123,7 +123,7 @@ def test_what_torch_leaves_out(counted):
 
 
 def test_no_operation_is_counted_twice(counted):
-    """No row with a count stands inside another on its thread."""
+    """No operator with a count is nested in another one with a count."""
     _, _, trace = counted
     rows = [e for e in support.events(trace, ph="X", cat="cpu_op") if "flops" in e["args"] or "bytes" in e["args"]]
     assert rows
@@ -135,13 +135,13 @@ def test_no_operation_is_counted_twice(counted):
         assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:]))
 
 
-def test_shapes_are_read_and_not_written(counted):
+def test_with_flops_writes_no_shapes(counted):
     _, _, trace = counted
     assert trace["with_flops"] == 1 and "record_shapes" not in trace
     assert not [e for e in trace["traceEvents"] if "Input Dims" in e.get("args", {})]
 
 
-# Products and sums of a step, worked out by hand, in rows of aten::mm and the like.
+# FLOPs of a step's operators in PRODUCTS, computed by hand.
 STAND_FOR_OTHERS = {
     "vmap": 2 * 100 * 4 * 16 * 32,
     "grad": 2 * 2 * 8 * 16 * 32,
@@ -165,7 +165,7 @@ def again(tmp_path_factory):
 
 
 def why_not(name):
-    """What this torch lacks for it."""
+    """What this torch lacks for the script `name`, or None."""
     if name == "tensor_parallel" and not importlib.util.find_spec("torch.distributed.tensor"):
         return "this torch has no tensor parallelism"
     if name in NOT_DENSE_OR_NOT_DONE and torch.__version__ < "2":
@@ -182,22 +182,22 @@ def products_of_a_step(traces, what):
 
 
 @pytest.mark.parametrize("what", STAND_FOR_OTHERS)
-def test_tensors_that_stand_for_others_are_counted_inside(what, inside):
-    """What is computed counts, not the shape that the program sees: of a DTensor this rank's part, of vmap's tensors all samples."""
+def test_counts_the_work_inside_wrapper_tensors(what, inside):
+    """The computed work counts, not the shape that the program sees: this rank's part of a DTensor, all samples of vmap's tensors."""
     products, trace = products_of_a_step(inside, what)
     assert products == STAND_FOR_OTHERS[what]
     assert trace["cprof"]["flops"]["unknown"] == 0
 
 
-def test_a_complex_product_is_eight_operations(inside):
-    """As in the library call inside it."""
+def test_complex_product_counts_eight_operations(inside):
+    """The library call inside the operator has the same count."""
     products, trace = products_of_a_step(inside, "complex_numbers")
     calls = [e["args"]["flops"] for e in support.events(trace, ph="X", cat="library_call") if e["name"] == "cgemm_"]
     assert products == 8 * 5 * 7 * 11
-    assert calls in ([products], [])  # builds of torch whose products are not seen as calls
+    assert calls in ([products], [])  # some builds of torch make no library call that cprof sees
 
 
-# (FLOPs of products in a step, operators whose products nobody knows)
+# script: (FLOPs of products in a step, operators whose products are unknown)
 NOT_DENSE_OR_NOT_DONE = {
     "sparse": (2 * 2 * 48 * 8, 1),
     "raising": (2 * 4 * 8 * 16, 0),
@@ -206,7 +206,7 @@ NOT_DENSE_OR_NOT_DONE = {
 }
 
 
-# Products of 4 x 8 x 16 in a step: all, and those of forward work that is done again. Worked out by hand.
+# script: (products of 4 x 8 x 16 in a step, those of them that repeat forward work), computed by hand.
 AGAIN = {
     "recompute_stopping": (7, 1),
     "recompute_reentrant": (8, 2),
@@ -221,8 +221,9 @@ AGAIN = {
 
 @torch_runs.needs_torch_2("checkpoints of older versions take other arguments")
 @pytest.mark.parametrize("what", AGAIN)
-def test_work_that_is_done_again_is_not_useful(what, again):
-    """Forward work in the backward pass is `recompute`; of double backward, and of functions with a backward of their own, nothing is."""
+def test_recomputed_work_counts_for_hfu_only(what, again):
+    """Forward work repeated in the backward pass is marked `recompute`, and MFU leaves it out. Double backward and custom backward functions
+    are not recomputation."""
     path, trace = str(again[what]), load_of(again, what)
     rows = [e for e in support.events(trace, ph="X", cat="cpu_op") if e["args"].get("flops")]
     redone = [e for e in rows if "recompute" in e["args"]]
@@ -249,8 +250,8 @@ def test_work_that_is_done_again_is_not_useful(what, again):
 
 
 @pytest.mark.parametrize("what", NOT_DENSE_OR_NOT_DONE)
-def test_work_that_is_not_dense_or_was_not_done(what, inside):
-    """Of a sparse matrix its entries count, an operator that raises counts for nothing, and what is not known is named."""
+def test_counts_sparse_failed_and_unknown_products(what, inside):
+    """A sparse matrix counts by its entries, an operator that raises counts nothing, and unknown operators are listed."""
     products, trace = products_of_a_step(inside, what)
     flops, unknown = NOT_DENSE_OR_NOT_DONE[what]
     names = trace["cprof"]["flops"].get("unknown_operators", {})
