@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table from Python objects to module paths. Linear probing; what stood behind one that is
- * taken out moves back, so that there are no tombstones. */
+/* A hash table from Python objects to ids of module paths. Linear probing; a removal moves later
+ * entries back, so there are no tombstones. */
 #include "preload/torch/module_table.h"
 
 #include <stdlib.h>

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths of the Python objects that are modules, by their identity. Whoever puts an object in takes
- * it out when it dies. Holding the interpreter's lock. */
+/* Maps nn.Module objects, by address, to the ids of their paths. The caller removes an object when
+ * it dies. Call all functions with the GIL held. */
 #ifndef PRELOAD_TORCH_MODULE_TABLE_H
 #define PRELOAD_TORCH_MODULE_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MODULE_TABLE_MOST (1u << 17) /* modules at a time */
+#define MODULE_TABLE_MOST (1u << 17) /* most modules in the table */
 
-/* The module has this path (an id of modules_id(), not 0), whatever it had before. False: no room,
- * or no memory. */
+/* Sets the module's path, replacing an earlier one. id: from modules_id(), not 0. False: the table
+ * is full, or no memory. */
 bool module_table_put(const void *module, uint32_t id);
 
-/* Its path; 0: not known. */
+/* Returns the id of the module's path; 0: unknown module. */
 uint32_t module_table_find(const void *module);
 
-/* Forgets it, if it is known. */
+/* Removes the module, if the table has it. */
 void module_table_remove(const void *module);
 
-/* Forgets all and gives the memory back. */
+/* Removes all modules and frees the memory. */
 void module_table_clear(void);
 
 #endif

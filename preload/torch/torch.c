@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding torch and registering with it. Runs on the thread that wakes cprof or marks a step. */
+/* Finds torch and registers cprof's callbacks. Application threads: the one that wakes cprof, marks
+ * a step, or first uses torch's allocator. */
 #define _GNU_SOURCE
 #include "preload/torch/torch.h"
 
@@ -19,19 +20,19 @@
 #include "writer/writer.h"
 
 static uint64_t range_handle, operator_handle;
-/* the callbacks stand in torch's list; written under the torch lock */
+/* torch's list has the callbacks; written under the torch lock */
 static _Atomic bool registered;
-static _Atomic bool stopped; /* exit or fork: torch must not be called any more */
+static _Atomic bool stopped; /* exiting or forked child: torch must not be called any more */
 static bool operators_on;    /* under the torch lock */
 static _Atomic bool broken;  /* operators are off for good */
 
-/* at::RecordFunctionCallback is passed by value; this struct has its size and is passed as the ABI
- * passes such a class. */
+/* Stands for at::RecordFunctionCallback, which torch takes by value. The struct has the same size,
+ * and the ABI passes both alike. */
 struct callback {
     unsigned char bytes[40];
 };
 
-/* The version in a file beside `path`, whose last part it replaces. */
+/* Reads a version from a file. `file` replaces the last component of `path`. */
 static bool read_version_beside(const char *path, const char *file, char *text, size_t size)
 {
     char other[4096], line[1024];
@@ -41,7 +42,7 @@ static bool read_version_beside(const char *path, const char *file, char *text, 
     snprintf(other, sizeof other, "%.*s%s", (int)(slash - path), path, file);
     if (!read_file(other, line, sizeof line))
         return false;
-    const char *digits = strstr(line, "__version__ ="); /* it also stands in __all__ */
+    const char *digits = strstr(line, "__version__ ="); /* the name is also in __all__ */
     digits = strpbrk(digits ? digits : line, "0123456789");
     if (!digits)
         return false;
@@ -49,9 +50,8 @@ static bool read_version_beside(const char *path, const char *file, char *text, 
     return true;
 }
 
-/* The torch package's version: version.py beside _C.so. A C++ program has no _C.so: then
- * build-version of a libtorch archive, or version.py of a wheel, beside the folder of the
- * library. */
+/* Reads the torch package's version from version.py beside _C.so. A C++ program has no _C.so; it
+ * has build-version (libtorch archive) or version.py (wheel) one folder above the library. */
 static bool read_version(char *text, size_t size)
 {
     char path[4096];
@@ -81,10 +81,11 @@ static const struct torch_layout *find_layout(struct torch_api *api)
 static const void *find_class(const char *table)
 {
     const char *at = resolve_in("libtorch_cpu.so", table);
-    return at ? at + 2 * sizeof(void *) : NULL; /* behind two words (Itanium C++ ABI, 2.5.2) */
+    /* objects point behind the first two words of their class's table (Itanium C++ ABI, 2.5.2) */
+    return at ? at + 2 * sizeof(void *) : NULL;
 }
 
-/* All or nothing: a name that is missing means another torch than the ones known. */
+/* False if a required function is missing: cprof does not know this torch. */
 static bool find_functions(struct torch_api *api)
 {
     static const char object[] = "libtorch_cpu.so";
@@ -104,7 +105,8 @@ static bool find_functions(struct torch_api *api)
     return api->add && api->disable && api->reenable && api->name;
 }
 
-/* What c10d says of transfers: only where its class keeps what the layout says. */
+/* Finds the function that returns c10d's description of a transfer, if the description's
+ * constructor shows the fields of the layout. */
 static void find_comms(struct torch_api *api)
 {
     const struct torch_layout *l = api->layout;
@@ -122,19 +124,19 @@ static void find_comms(struct torch_api *api)
     *(void **)&api->debug_info = resolve_in("libc10.so", TORCH_SYM_DEBUG_INFO);
 }
 
-/* What operators are in. The other scopes are of builds of torch that look for what a smaller build
- * can leave out (Dispatch.h, op_allowlist.h: ENABLE_RECORD_KERNEL_FUNCTION_DTYPE); and each scope
- * that somebody listens to costs the engine an allocation for every node, because torch makes its
- * lists of callbacks anew whenever a thread takes over another one's state. */
+/* The scopes that operators run in. The other scopes are for builds of torch that search for what a
+ * smaller build can omit (Dispatch.h, op_allowlist.h: ENABLE_RECORD_KERNEL_FUNCTION_DTYPE). Each
+ * scope with a callback costs the autograd engine an allocation per node: torch rebuilds its
+ * callback lists whenever a thread takes over another thread's state. */
 static bool has_operators(unsigned scope)
 {
     return scope != TORCH_SCOPE_USER_SCOPE && scope != TORCH_SCOPE_KERNEL_FUNCTION_DTYPE &&
            scope != TORCH_SCOPE_CUSTOM_CLASS && scope != TORCH_SCOPE_BUILD_FEATURE;
 }
 
-/* A start callback's result is a std::unique_ptr, which C++ has it put where the caller says
- * (Itanium C++ ABI, 3.1.3.1). x86-64 says where in the first argument. AArch64 says it in x8
- * (AAPCS64, 6.9), which C has no name for. */
+/* A start callback returns a std::unique_ptr in memory of the caller (Itanium C++ ABI, 3.1.3.1).
+ * x86-64 passes its address as the first argument. AArch64 passes it in x8 (AAPCS64, 6.9), which C
+ * cannot name, so these entries move it into the first argument. */
 #if defined(__aarch64__)
 /* clang-format off */
 #define START_ENTRY(entry, callback)                                                               \
@@ -160,7 +162,7 @@ START_ENTRY(range_start_entry, torch_range_start);
 #define range_start_entry    torch_range_start
 #endif
 
-/* `start`: a function as torch calls it, one of the two above. */
+/* Registers a callback. start: one of the two entries above. */
 static uint64_t add_callback(const void *start, void (*end)(const void *, void *), bool ranges,
                              bool inputs)
 {
@@ -179,7 +181,7 @@ static uint64_t add_callback(const void *start, void (*end)(const void *, void *
     return by_value(callback);
 }
 
-static void do_without_callbacks(const struct config *config)
+static void work_without_callbacks(const struct config *config)
 {
     torch_operators_broken("operators and ranges",
                            "its layout is not known to this version of cprof");
@@ -202,8 +204,8 @@ static void add_callbacks(const struct config *config)
     torch_unlock();
 }
 
-/* Traces name torch's version, which is digits and dots. */
-static void tell_version(void)
+/* Adds torch's version, which is digits and dots, to the traces' metadata. */
+static void add_version_to_traces(void)
 {
     char json[sizeof torch_api.version + 2];
     if (strcmp(torch_api.version, unknown_version) == 0)
@@ -214,17 +216,17 @@ static void tell_version(void)
     hold_back_end(&before);
 }
 
-/* What a trace lacks without being wrong. */
-static void note_missing(void)
+/* Notes in the traces what they lack with this torch. */
+static void note_missing_grad_mode(void)
 {
     if (!torch_api.grad_mode)
-        writer_note(
-            "recompute is not marked, and HFU is MFU: this torch has no GradMode::is_enabled()");
+        writer_note("recompute is not marked, and HFU equals MFU: this torch has no "
+                    "GradMode::is_enabled()");
 }
 
-/* Two threads may look at once, and one of them may fail where the other does not (no descriptor is
- * left for the file with torch's version). The one that is done first decides, and torch_api does
- * not change under callbacks that run. */
+/* Two threads may run this at once, and one may fail where the other succeeds, for example because
+ * no descriptor is left for the version file. The first to finish decides, so torch_api never
+ * changes while callbacks run. */
 void torch_start(const struct config *config)
 {
     static _Atomic bool decided;
@@ -241,14 +243,14 @@ void torch_start(const struct config *config)
     if (atomic_exchange(&decided, true))
         return;
     torch_api = api;
-    tell_version();
+    add_version_to_traces();
     if (known) {
-        note_missing();
-        /* now: the first range whose frames are read may be opened while Python ends */
+        note_missing_grad_mode();
+        /* now, because the first range whose frames are read may open while Python ends */
         pyend_watch();
         add_callbacks(config);
     } else {
-        do_without_callbacks(config);
+        work_without_callbacks(config);
     }
 }
 

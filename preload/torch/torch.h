@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch inside this process: found when its allocator is first used, listened to through
- * at::addGlobalCallback from C. Files: torch.c finds and registers, torch_ops.c turns callbacks
- * into spans, torch_memory.c allocations into records, torch_shapes.c inputs into shapes;
- * torch_groups.c and torch_comms.c read what is known of transfers. */
+/* The torch in this process. cprof finds it when its allocator is first used, and records it
+ * through at::addGlobalCallback, called from C. torch.c finds torch and registers; torch_ops.c
+ * turns callbacks into spans, torch_memory.c allocations into records, torch_shapes.c inputs into
+ * shapes. */
 #ifndef PRELOAD_TORCH_TORCH_H
 #define PRELOAD_TORCH_TORCH_H
 
@@ -13,38 +13,38 @@
 #include "preload/core/core.h"
 #include "preload/settings/settings.h"
 
-/* Finds torch and registers the callbacks: ranges for good, operators switched by
- * torch_operators(). Once, at wake-up, on the waking thread, and again by a later wake-up source if
- * torch was not there yet. Says one line when operators must stay off. */
+/* Finds torch and registers the callbacks: ranges permanently, operators until torch_operators()
+ * switches them. Does nothing while torch is not loaded, and after the first call that finds torch.
+ * Logs one line when operators must stay off. Once at wake-up, on the waking thread; later through
+ * torch_here(). */
 void torch_start(const struct config *config);
 
-/* torch's allocator is being used: wakes cprof, or registers the callbacks if cprof was woken
- * before torch was there. The allocator's hook calls it until it answers true. */
+/* Called when torch's allocator is used: wakes cprof, or registers the callbacks if torch was
+ * loaded after cprof woke. True: need not be called again. Application threads. */
 bool torch_here(void);
 
-/* Switches the operator callback. Takes the lock that fork waits for. Stepping thread, at its edge,
- * and the thread on which torch is found. */
+/* Switches the operator callback on or off. Takes the torch lock, for which forks wait. Stepping
+ * thread, at its edge; also the thread that finds torch. */
 void torch_operators(bool on);
 
 /* Columns of parts.def. */
 void torch_edge_before(const struct edge_change *change);
 void torch_edge_after(const struct edge_change *change);
 
-/* From now on no callback is switched any more (exit, forked child). */
+/* Stops all calls into torch for good, at exit and in a forked child. Any thread. */
 void torch_stop(void);
 
 /* True after torch_stop(). Any thread. */
 bool torch_stopped(void);
 
-/* Turns operators off for good with one line that says what is missing ("operators") and why. Any
- * thread. */
+/* Stops recording operators permanently, and logs one line. what: what is missing from traces
+ * ("operators"); why: the reason. Any thread. */
 void torch_operators_broken(const char *what, const char *why);
 
 /* ---- torch_ops.c ---- */
 
-/* The start and end callbacks for operators and for ranges, `context` being where the start's
- * std::unique_ptr is put (torch.c: how each processor passes it). Any application thread, inside
- * torch. */
+/* torch's start and end callbacks for operators and for ranges. context: where the start callback
+ * stores its std::unique_ptr (START_ENTRY in torch.c). Any application thread, inside torch. */
 void **torch_operator_start(void **context, const void *function);
 void torch_operator_end(const void *function, void *context);   /* as above */
 void **torch_range_start(void **context, const void *function); /* as above */
@@ -52,25 +52,26 @@ void torch_range_end(const void *function, void *context);      /* as above */
 
 /* ---- torch_shapes.c ---- */
 
-/* Copies the shapes and types of the function's inputs (record.h, DATA_SHAPES) to out, at most
- * `size` bytes; returns the bytes used. Reads by layout, holds no reference, allocates nothing. In
- * the start callback only. */
+/* Encodes the shapes and types of the function's inputs into out (DATA_SHAPES in record_types.h),
+ * and leaves out inputs that do not fit into `size` bytes. Returns the bytes used. Takes no
+ * reference, allocates nothing. Only in the start callback. */
 uint32_t torch_shapes(const void *function, uint8_t *out, uint32_t size);
 
-/* Names of the dtypes by number, and how many. */
+/* Returns the dtypes' names, by c10::ScalarType; *count: how many. Static. Any thread. */
 const char *const *torch_dtype_names(unsigned *count);
 
 /* ---- torch_memory.c ---- */
 
-/* Forgets the allocations seen so far: a new window begins, and what was freed unseen since the
- * last one must not be taken for alive. As in torch.profiler, a release is reported when the
- * allocation was. Stepping thread, at the edge. */
+/* Forgets the allocations seen so far. A window begins, and what was freed since the last one must
+ * not count as alive. As in torch.profiler, a release is recorded only if its allocation was.
+ * Stepping thread, at the edge. */
 void torch_memory_restart(void);
 
-/* In the child's atfork handler: its first allocation calls torch_here() again. */
+/* Makes a forked child's first allocation call torch_here() again. In the child's atfork
+ * handler. */
 void torch_memory_in_child(void);
 
-/* What else the room offers. */
+/* The room's other headers. */
 #include "preload/torch/torch_glue.h"
 #include "preload/torch/torch_lock.h"
 #include "preload/torch/torch_modules.h"

@@ -9,9 +9,9 @@
 #include "preload/steps/steps.h"
 #include "writer/writer.h"
 
-/* Steps of a torch whose callbacks are not to be touched: its own hook behind each optimizer's step
- * (2.0 and later). A step() that calls super().step() runs the hook twice; the inner one is told by
- * the outer one's frame. */
+/* Marks steps with a torch of unknown layout, by torch's own hook after each optimizer's step (2.0
+ * and later). A step() that calls super().step() runs the hook twice; the inner call has the outer
+ * call's frame above it. */
 static const char optimizer_glue[] =
     "def _cprof_optimizer_glue():\n"
     "    import ctypes, sys\n"
@@ -34,8 +34,8 @@ static const char optimizer_glue[] =
     "file=sys.stderr)\n"
     "del _cprof_optimizer_glue\n";
 
-/* Marks a step at the end of each outermost module call but those of torch's losses. Needs the
- * interpreter, because torch opens no range around a module call. */
+/* Marks a step after each outermost module call, except those of torch's losses. This needs Python
+ * code, because torch opens no range around a module call. */
 static const char forward_glue[] =
     "def _cprof_forward_glue():\n"
     "    import ctypes, inspect, threading\n"
@@ -53,7 +53,7 @@ static const char forward_glue[] =
     "        depth.n = getattr(depth, 'n', 1) - 1\n"
     "        if depth.n == 0:\n"
     "            depth.outer = None\n"
-    /* the criterion behind the model's call belongs to its step */
+    /* the loss after the model's call belongs to the model's step */
     "            if not isinstance(module, _Loss):\n"
     "                mark()\n"
     "    more = {}\n"

@@ -11,27 +11,27 @@
 #include "preload/link/link.h"
 #include "writer/writer.h"
 
-/* a fork waits so long for torch's own lock: nobody holds it for a millisecond */
+/* ms that a fork waits for torch's own lock, which torch holds for less than one */
 #define OWN_LOCK_MS 1000
-/* where that lock is not known: how long other threads get to be done with it */
+/* ns that a fork waits for other threads if torch's own lock was not found */
 #define SETTLE_NS 2000000
 
 static pthread_mutex_t torch_mutex = PTHREAD_MUTEX_INITIALIZER;
-/* Both: the holder of the mutex writes; `holder` is read by threads that ask whether they hold it.
- * */
-static _Atomic(pthread_t) holder; /* 0 = nobody; relaxed */
-/* the holder's thread once it lets go; the same writes and reads it */
+/* The thread that holds torch_mutex, 0: none. That thread writes; any thread reads, relaxed, to see
+ * whether it is the holder. */
+static _Atomic(pthread_t) holder;
+/* signals and cancellation before the lock; the holder writes and reads */
 static struct held_back holder_before;
-static bool switched; /* cprof has called into torch: no fork needs to wait before */
+/* cprof has called into torch; before that, a fork need not wait. Under torch_mutex */
+static bool switched;
 
-/*
- * torch's own lock. After a switch each other thread rebuilds its callback list under it, at its
- * next operator. Holding our lock does not keep those threads out, and while the kernel copies the
- * process they are stopped at their first write, which is easily inside. Both are written at the
- * first torch_lock(), before any switch.
- */
-static pthread_mutex_t *_Atomic own_lock; /* NULL: could not be found */
-/* at::hasGlobalCallbacks: takes it, reads, gives it back */
+/* torch's own lock. After cprof switches a callback, each other thread rebuilds its callback list
+ * under this lock, at its next operator. cprof's lock does not keep those threads out. While the
+ * kernel copies a forking process, they stop at their first write, often inside the lock, which the
+ * child would inherit locked. Both variables are written at the first torch_lock(), before any
+ * switch. */
+static pthread_mutex_t *_Atomic own_lock; /* NULL: not found */
+/* at::hasGlobalCallbacks, which takes and releases that lock */
 static bool (*_Atomic pass_own_lock)(void);
 
 static void find_own_lock(void)
@@ -43,7 +43,7 @@ static void find_own_lock(void)
         atomic_store(&own_lock, lock_spy("libtorch_cpu.so", pass));
 }
 
-static bool held_here(void)
+static bool held_by_this_thread(void)
 {
     return atomic_load_explicit(&holder, memory_order_relaxed) == pthread_self();
 }
@@ -56,7 +56,7 @@ static void take_torch_lock(void)
     atomic_store_explicit(&holder, pthread_self(), memory_order_relaxed);
 }
 
-static void give(void)
+static void release_torch_lock(void)
 {
     struct held_back before = holder_before;
     atomic_store_explicit(&holder, (pthread_t)0, memory_order_relaxed);
@@ -75,10 +75,10 @@ void torch_lock(void)
 void torch_unlock(void)
 {
     switched = true;
-    give();
+    release_torch_lock();
 }
 
-/* The lock is not known: lets the other threads finish what the last switch made them do. */
+/* Without torch's own lock: gives the other threads time to rebuild their lists. */
 static void wait_until_settled(void)
 {
     struct timespec wait = {.tv_nsec = SETTLE_NS};
@@ -86,10 +86,10 @@ static void wait_until_settled(void)
         ;
     bool (*pass)(void) = atomic_load(&pass_own_lock);
     if (pass)
-        pass(); /* a thread that lost its CPU inside the lock is out of it when this returns */
+        pass(); /* returns only after a preempted thread has left the lock */
 }
 
-/* Keeps all threads out of torch's own lock; false: not held. */
+/* Takes torch's own lock. False: not taken. */
 static bool take_own_lock(void)
 {
     pthread_mutex_t *own = atomic_load(&own_lock);
@@ -102,15 +102,15 @@ static bool take_own_lock(void)
     return lock_within(own, OWN_LOCK_MS);
 }
 
-/* What torch_lock_before_fork() took; written there, read in parent and child, by the forking
- * thread that holds torch_mutex. */
+/* Which locks torch_lock_before_fork() took. The forking thread, which holds torch_mutex, writes
+ * there and reads in parent and child. */
 static bool took_ours, took_own;
 
 bool torch_lock_before_fork(void)
 {
-    /* A fork from inside the lock can only come from the handler of a fault in a switch:
-     * there is nothing to wait for, and waiting would never end. */
-    bool inside = held_here();
+    /* Only the handler of a fault during a switch forks with the lock held. Waiting would never
+     * end. */
+    bool inside = held_by_this_thread();
     if (!inside)
         take_torch_lock();
     took_ours = !inside;
@@ -123,5 +123,5 @@ void torch_lock_after_fork(void)
     if (took_own)
         pthread_mutex_unlock(atomic_load(&own_lock));
     if (took_ours)
-        give();
+        release_torch_lock();
 }

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one lock under which cprof calls into torch. A fork holds it, and torch's own behind it. */
+/* The lock around cprof's calls into torch. A fork takes it, then torch's own lock. */
 #ifndef PRELOAD_TORCH_TORCH_LOCK_H
 #define PRELOAD_TORCH_TORCH_LOCK_H
 
 #include <stdbool.h>
 
-/* Takes the lock around calls into torch that change its callbacks; nothing else foreign is called
- * under it. Waits for a fork in progress, at most some milliseconds. Not recursive. Any thread. */
+/* Takes the lock for calls that change torch's callbacks; make no other foreign call under it.
+ * Blocks signals and cancellation. Waits some milliseconds for a fork in progress. Not recursive.
+ * Any thread. */
 void torch_lock(void);
 
-/* Gives it back. The thread that locked. */
+/* Releases the lock. The thread that took it. */
 void torch_unlock(void);
 
-/* Takes both locks before a fork. False: the forking thread is inside the lock already, in the
- * handler of a fault. The forking thread. */
+/* Takes both locks before a fork. False: the forking thread already holds the lock, in the handler
+ * of a fault. The forking thread. */
 bool torch_lock_before_fork(void);
 
-/* Gives back what that took. The same thread, in parent and child. */
+/* Releases the locks that torch_lock_before_fork() took. The same thread, in parent and child. */
 void torch_lock_after_fork(void);
 
 #endif

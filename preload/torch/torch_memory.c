@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor memory. CPU: c10::alloc_cpu and c10::free_cpu are interposed (they pass through the PLT of
- * libc10 itself) and sizes are kept in a table of our own, because forcing torch's own reporter
- * serialises every thread (T5). CUDA: the caching allocator reports through
- * c10::reportMemoryUsageToProfiler, which is interposed and forwarded. Application threads; no
- * lock, no allocation. */
+/* Records tensor memory. On the CPU, this file interposes c10::alloc_cpu and c10::free_cpu, which
+ * libc10 calls through its own PLT. It keeps sizes in a table, because torch's own reporter would
+ * serialise all threads. On CUDA, the caching allocator calls c10::reportMemoryUsageToProfiler,
+ * which this file interposes and forwards. Application threads; no lock, no allocation. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -14,24 +13,25 @@
 #include "preload/torch/torch.h"
 #include "writer/writer.h"
 
-#define TABLE       (1u << 17) /* live tensor allocations that can be told apart: 2 MB */
-#define PROBES      64u        /* longest search; beyond it the allocation is counted as lost */
-#define NEAR        8u         /* of them near the entries of its neighbours in memory */
-#define DELETED     1u  /* key of an entry that was taken out: no allocation has this address */
-#define OOM_WAIT_MS 50u /* for the event to be on disk: the program may not live on */
+#define TABLE       (1u << 17) /* entries for live allocations; 2 MB */
+#define PROBES      64u        /* longest search; an allocation that finds no entry is lost */
+#define NEAR        8u         /* first probes, next to the entries of neighbours in memory */
+#define DELETED     1u         /* key of a removed entry; no allocation has this address */
+#define OOM_WAIT_MS 50u /* wait for the event to reach the disk, because the program may die */
 #define BUSY        2u  /* key of an entry whose size is being written */
 
-/* One live allocation. Written with atomics by whichever thread allocates or frees; an address is
- * alive once, so no two threads ever work on one entry with the same key. */
+/* One live allocation. Any thread that allocates or frees writes it, with atomics. Memory at an
+ * address is allocated once at a time, so no two threads work on entries with the same key. */
 struct entry {
-    _Atomic uint64_t key;  /* address, 0 = never used, DELETED */
+    _Atomic uint64_t key;  /* address, BUSY or DELETED; 0: never used */
     _Atomic uint64_t size; /* bytes << 16 | window */
 };
 
 static struct entry table[TABLE];
-/* 16 bits are kept with each entry: entries of earlier windows are void */
+/* number of the window, at most 16 bits: entries of other windows are void; stepping thread
+ * writes */
 static _Atomic uint32_t window = 1;
-/* bytes alive on the CPU of those allocated since the window began; all threads add */
+/* bytes alive on the CPU, of allocations since the window began; all threads add */
 static _Atomic int64_t allocated;
 
 #define VISIBLE __attribute__((visibility("default")))
@@ -60,8 +60,8 @@ void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t 
                                                          struct c10_device device);
 void _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(void *self, size_t bytes);
 
-/* The numbers of windows begin anew: what is of the first ones would be taken for this week's. What
- * is written meanwhile is of no window. */
+/* Empties the table when window numbers wrap, because entries of an old window would count for the
+ * new window of that number. Entries written meanwhile are of window 0, which is void. */
 static void forget_all(void)
 {
     atomic_store(&window, 0);
@@ -86,10 +86,9 @@ static uint64_t scatter(uint64_t number)
     return number * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 }
 
-/* The entry to look at in the i-th place. Neighbours in memory (tensors stand at multiples of 64)
- * are neighbours here first: a training step uses the same few pages over and over, which are then
- * few pages of the table, too. Where it is crowded, anywhere, each time elsewhere: a place in a
- * long run of neighbours has no free one beside it. */
+/* The entry for the i-th probe. The first probes keep neighbours in memory together (tensors start
+ * at multiples of 64): a training step reuses few pages of memory, so it needs few pages of the
+ * table. Later probes are scattered, because a crowded run has no free entry nearby. */
 static struct entry *allocation_place(uint64_t address, unsigned i)
 {
     uint64_t at = i < NEAR ? (address >> 6) + scatter(address >> 23) + i
@@ -97,7 +96,7 @@ static struct entry *allocation_place(uint64_t address, unsigned i)
     return &table[at & (TABLE - 1)];
 }
 
-/* An entry that may be overwritten: never used, taken out, or of an earlier window. */
+/* Whether an entry may be overwritten: never used, removed, or of another window. */
 static bool is_void(const struct entry *e, uint64_t key, uint32_t now)
 {
     if (key <= BUSY)
@@ -122,8 +121,8 @@ static bool remember_allocation(uint64_t address, uint64_t bytes)
     return false;
 }
 
-/* Bytes of an allocation of this window, taken out of the table; 0: not seen being made. */
-static uint64_t forget(uint64_t address)
+/* Removes an allocation of this window. Returns its bytes; 0: not in the table. */
+static uint64_t forget_allocation(uint64_t address)
 {
     uint32_t now = atomic_load_explicit(&window, memory_order_relaxed);
     for (unsigned i = 0; i < PROBES; i++) {
@@ -136,7 +135,7 @@ static uint64_t forget(uint64_t address)
         uint64_t size = atomic_load_explicit(&e->size, memory_order_relaxed);
         if ((size & 0xffff) != now)
             continue;
-        /* a window that has just begun may have given the entry to another allocation */
+        /* a thread in a newer window may have reused the entry */
         bool taken = atomic_compare_exchange_strong_explicit(
             &e->key, &key, DELETED, memory_order_relaxed, memory_order_relaxed);
         return taken ? size >> 16 : 0;
@@ -144,8 +143,10 @@ static uint64_t forget(uint64_t address)
     return 0;
 }
 
-/* A release has none: who frees a tensor says little, and frees are half of all. */
-static const struct extras *stack_of(struct thread_log *log, int64_t bytes, struct extras *out)
+/* The stack of an allocation. Releases are half of the records and get none: who frees a tensor
+ * tells little. */
+static const struct extras *allocation_stack(struct thread_log *log, int64_t bytes,
+                                             struct extras *out)
 {
     return gate_open(GATE_STACKS) && bytes > 0 ? stack_capture_extras(log, out) : NULL;
 }
@@ -157,18 +158,18 @@ static void put_allocation(uint64_t address, int64_t bytes, const struct record_
     struct thread_log *log = thread_log_get();
     struct extras stack;
     if (log)
-        emit_memory(log, address, bytes, state, stack_of(log, bytes, &stack));
+        emit_memory(log, address, bytes, state, allocation_stack(log, bytes, &stack));
     guard_leave();
 }
 
-static void record(uint64_t address, int64_t bytes)
+static void record_cpu_change(uint64_t address, int64_t bytes)
 {
     int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
     struct record_memory state = {total, 0, 0, -1};
     put_allocation(address, bytes, &state);
 }
 
-static _Atomic bool settled; /* torch_here() need not be called any more */
+static _Atomic bool settled; /* torch_here() need not be called any more; any thread */
 
 void torch_memory_in_child(void)
 {
@@ -188,12 +189,11 @@ VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
     void *address = NULL;
     if (__builtin_expect(next != NULL, 1))
         address = next(bytes);
-    else if (posix_memalign(&address, 64, bytes) !=
-             0) /* a torch that calls it but does not define it: none is known */
+    else if (posix_memalign(&address, 64, bytes) != 0) /* no known torch lacks alloc_cpu */
         address = NULL;
     if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
         if (remember_allocation((uint64_t)(uintptr_t)address, bytes))
-            record((uint64_t)(uintptr_t)address, (int64_t)bytes);
+            record_cpu_change((uint64_t)(uintptr_t)address, (int64_t)bytes);
         else
             thread_log_lost(NULL, LOSS_MEMORY_TABLE, 1);
     }
@@ -209,10 +209,10 @@ VISIBLE void _ZN3c108free_cpuEPv(void *address)
         atomic_store_explicit(&real, next, memory_order_relaxed);
     }
     if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
-        /* before the address can be given out again */
-        uint64_t bytes = forget((uint64_t)(uintptr_t)address);
+        /* before the allocator can reuse the address */
+        uint64_t bytes = forget_allocation((uint64_t)(uintptr_t)address);
         if (bytes)
-            record((uint64_t)(uintptr_t)address, -(int64_t)bytes);
+            record_cpu_change((uint64_t)(uintptr_t)address, -(int64_t)bytes);
     }
     if (__builtin_expect(next != NULL, 1))
         next(address);
@@ -220,10 +220,10 @@ VISIBLE void _ZN3c108free_cpuEPv(void *address)
         free(address);
 }
 
-/* GPU allocations as the caching allocator reports them, whether or not anybody listens. CPU
- * reports are torch's own profiler's and only forwarded: ours come from alloc_cpu. */
-static void report(void *address, int64_t bytes, int64_t total_allocated, int64_t total_reserved,
-                   struct c10_device device)
+/* Records a GPU allocation or release. The caching allocator reports each, whether or not a
+ * profiler runs. Reports for the CPU are skipped, because alloc_cpu and free_cpu record those. */
+static void record_gpu_change(void *address, int64_t bytes, int64_t total_allocated,
+                              int64_t total_reserved, struct c10_device device)
 {
     cprof_wake_once(WAKE_TORCH);
     symbol_look();
@@ -245,7 +245,7 @@ VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address
             resolve_in("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
         atomic_store(&real, next);
     }
-    report(address, bytes, (int64_t)total_allocated, (int64_t)total_reserved, device);
+    record_gpu_change(address, bytes, (int64_t)total_allocated, (int64_t)total_reserved, device);
     if (next)
         next(address, bytes, total_allocated, total_reserved, device);
 }
@@ -262,15 +262,15 @@ VISIBLE void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address
             resolve_in("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
         atomic_store(&real, next);
     }
-    report(address, bytes, total_allocated, total_reserved, device);
+    record_gpu_change(address, bytes, total_allocated, total_reserved, device);
     if (next)
         next(address, bytes, total_allocated, total_reserved, device);
 }
 
 /* ---- allocations that fail ---- */
 
-static void failed(int64_t bytes, int64_t total_allocated, int64_t total_reserved,
-                   struct c10_device device)
+static void record_failure(int64_t bytes, int64_t total_allocated, int64_t total_reserved,
+                           struct c10_device device)
 {
     if (!gate_open(GATE_MEMORY) || !guard_enter())
         return;
@@ -296,7 +296,7 @@ VISIBLE void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes,
         atomic_store(&real, next);
     }
     if (device.type != 0)
-        failed(bytes, (int64_t)total_allocated, (int64_t)total_reserved, device);
+        record_failure(bytes, (int64_t)total_allocated, (int64_t)total_reserved, device);
     if (next)
         next(bytes, total_allocated, total_reserved, device);
 }
@@ -314,12 +314,12 @@ VISIBLE void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes,
         atomic_store(&real, next);
     }
     if (device.type != 0)
-        failed(bytes, total_allocated, total_reserved, device);
+        record_failure(bytes, total_allocated, total_reserved, device);
     if (next)
         next(bytes, total_allocated, total_reserved, device);
 }
 
-/* The CPU's allocator calls it when alloc_cpu has thrown, whoever listens. */
+/* The CPU allocator calls this after alloc_cpu has thrown, whether or not a profiler runs. */
 VISIBLE void _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(void *self, size_t bytes)
 {
     static void (*_Atomic real)(void *, size_t);
@@ -331,7 +331,7 @@ VISIBLE void _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(void *self, size_
     }
     struct c10_device cpu = {0, -1};
     int64_t wanted = bytes <= INT64_MAX ? (int64_t)bytes : INT64_MAX;
-    failed(wanted, atomic_load_explicit(&allocated, memory_order_relaxed), 0, cpu);
+    record_failure(wanted, atomic_load_explicit(&allocated, memory_order_relaxed), 0, cpu);
     if (next)
         next(self, bytes);
 }

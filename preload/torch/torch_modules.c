@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which nn.Module runs, by hooks on module calls. The hooks are C functions behind the stable
- * part of CPython's ABI; how a module is called is asked in Python, once for each module. All but
- * torch_modules_operator() runs with the interpreter's lock held; nothing keeps a module alive. */
+/* Records which nn.Module runs, by hooks on module calls. The hooks are C functions that use
+ * CPython's stable ABI. Python code finds a module's path, once per module. The hooks, and all
+ * functions that Python calls, run with the GIL held. Nothing here keeps a module alive. */
 #define _GNU_SOURCE
 #include "preload/torch/torch_modules.h"
 
@@ -17,19 +17,19 @@
 #include "preload/link/link.h"
 #include "preload/torch/torch.h"
 
-#define TRY_AGAIN_NS                                                                               \
-    UINT64_C(20000000) /* when Python could not be asked, or torch is not there yet */
+/* ns between attempts while torch is not loaded or Python's queue is full */
+#define TRY_AGAIN_NS UINT64_C(20000000)
 
 bool torch_modules_wanted;
 _Atomic uint32_t torch_modules_times;
 
-static _Atomic bool on;       /* the hooks are to stand in torch; stepping thread */
-static _Atomic bool stand;    /* they do; main thread */
-static _Atomic bool queued;   /* a change is under way; any thread */
-static _Atomic bool switched; /* `on` was set since torch_modules_settle() was called; any thread */
-static _Atomic bool broken;   /* off for good */
-static _Atomic uint64_t tried_ns;
-/* this torch runs no hook when forward() raises (before 2.0); under the GIL */
+static _Atomic bool on;       /* the hooks are wanted in torch; stepping thread writes */
+static _Atomic bool stand;    /* the hooks are in torch; written with the GIL held */
+static _Atomic bool queued;   /* change() is scheduled; any thread */
+static _Atomic bool switched; /* `on` was set since the last torch_modules_settle(); any thread */
+static _Atomic bool broken;   /* eager modules are off for good */
+static _Atomic uint64_t tried_ns; /* when change() was last scheduled; any thread */
+/* this torch (before 2.0) runs no hook when forward() raises; with the GIL held */
 static bool stale_ends;
 
 /* ---- CPython: the stable ABI, so no header is needed ---- */
@@ -66,7 +66,7 @@ static struct {
     object *none, *exception;
 } py;
 
-/* False: this is no CPython as known. */
+/* False: a function is missing, so this is no CPython that cprof knows. */
 static bool find_python(void)
 {
 #define FIND(field, name) *(void **)&py.field = loader_symbol(RTLD_DEFAULT, name)
@@ -102,12 +102,12 @@ static object *return_none(void)
     return py.none;
 }
 
-/* ---- what Python does: names of modules, and the hooks in their place ----
+/* ---- Python code that finds the paths of modules, and installs and removes the hooks ----
  *
- * Compiled code: dynamo would trace the hooks, recompile when they go, and torch warns of them. So
- * they stand only as long as nothing is compiled: they go when torch._dynamo is imported (and come
- * back when it can be watched), when torch.compile is called (it puts its backend into a
- * dictionary) and before anything is compiled. */
+ * Under torch.compile, dynamo would trace the hooks and compile again when they are removed, and
+ * torch warns of them. So they are installed only while nothing is compiled. They are removed when
+ * torch._dynamo is imported (and come back when it can be watched), when torch.compile is called
+ * (it puts its backend into a dictionary), and before anything is compiled. */
 static const char glue[] =
     "import sys, weakref\n"
     "handles, refs, searched, backends = [], {}, {}, []\n"
@@ -136,7 +136,7 @@ static const char glue[] =
     "    real.clear()\n"
     "    real.update(frame.cached_backends)\n"
     "    frame.cached_backends = real\n"
-    "def dynamo():\n" /* None: there is none yet; else whether the hooks may stand beside it */
+    "def dynamo():\n" /* None: dynamo is not imported; else whether it allows the hooks */
     "    package = sys.modules.get('torch._dynamo')\n"
     "    if package is None:\n"
     "        return None\n"
@@ -157,7 +157,7 @@ static const char glue[] =
     "    if hasattr(frame, 'cached_backends') and not backends:\n"
     "        watch_backends(frame)\n"
     "    return True\n"
-    "def arm():\n" /* answers whether the hooks stand */
+    "def arm():\n" /* returns whether the hooks are installed */
     "    module = sys.modules.get('torch.nn.modules.module')\n"
     "    if module is None or module.__spec__._initializing or handles:\n"
     "        return bool(handles)\n"
@@ -176,7 +176,7 @@ static const char glue[] =
     "    return True\n"
     "def disarm():\n"
     "    gone()\n"
-    /* a new list: an import that walks the old one would skip a finder */
+    /* a new list, because an import that walks the old list would skip a finder */
     "    if Watch in sys.meta_path:\n"
     "        sys.meta_path = [finder for finder in sys.meta_path if finder is not Watch]\n"
     "    if backends:\n"
@@ -196,12 +196,12 @@ static const char glue[] =
     "def learn_below(top, path):\n"
     "    for name, module in top.named_modules():\n"
     "        learn(module, path + '.' + name if name else path)\n"
-    /* what TorchScript was made of; a module is never asked for what it lacks: its __getattr__ is
-     * the program's */
+    /* The name of a module's class; TorchScript keeps the original one. Tests the type, because the
+     * module's __getattr__ is the program's code */
     "def called(module):\n"
     "    name = module.original_name if hasattr(type(module), 'original_name') else None\n"
     "    return name if isinstance(name, str) else type(module).__name__\n"
-    "def of_signal(error):\n" /* the program's handler of a signal that came just now raised it */
+    "def of_signal(error):\n" /* whether one of the program's signal handlers raised the error */
     "    signal = sys.modules.get('signal')\n"
     "    codes = [getattr(signal.getsignal(n), '__code__', None) for n in range(1, signal.NSIG)] "
     "if signal else []\n"
@@ -209,8 +209,8 @@ static const char glue[] =
     "    while step is not None and step.tb_frame.f_code not in codes:\n"
     "        step = step.tb_next\n"
     "    return step is not None\n"
-    /* a module is called whose path is not known; parent: the one that calls it. Returns what the
-     * program is to get raised */
+    /* Finds the path of a module that is called for the first time. parent: the module that calls
+     * it. Returns an exception for the program, or None */
     "def ask(module, parent, path):\n"
     "    own = type(module).__name__\n"
     "    try:\n"
@@ -219,7 +219,7 @@ static const char glue[] =
     "            learn_below(module, own)\n"
     "            return\n"
     "        times = searched[id(parent)] = searched.get(id(parent), 0) + 1\n"
-    /* a parent that makes a new one for each call is not searched each time */
+    /* limits searches of a parent that makes new modules for each call */
     "        if times <= 4:\n"
     "            learn_below(parent, path)\n"
     "        if id(module) not in refs:\n"
@@ -240,7 +240,7 @@ static object *know(object *self, object *const *args, intptr_t n)
     uint32_t id = path ? modules_id(path, len > MODULE_PATH ? MODULE_PATH : (uint32_t)len) : 0;
     if (id == 0 || !module_table_put(py.as_pointer(args[0]), id))
         thread_log_lost(NULL, LOSS_MODULE, 1);
-    py.clear_error(); /* a name that is no valid text */
+    py.clear_error(); /* set if the name is not valid Unicode */
     return return_none();
 }
 
@@ -259,7 +259,7 @@ static object *ends_may_lack(object *self, object *const *args, intptr_t n)
     return return_none();
 }
 
-/* The hooks have been taken out. */
+/* The glue removes the hooks now. */
 static object *gone(object *self, object *const *args, intptr_t n)
 {
     (void)self, (void)args, (void)n;
@@ -290,10 +290,9 @@ static bool is_module(const struct open_span *span)
     return atomic_load_explicit(&span->category, memory_order_relaxed) == CAT_MODULE;
 }
 
-/* The innermost module that is open on this thread, or NULL. One that was left without its hook may
- * be dead by now: its address is that of a module only if it is known as such, under the same
- * path. */
-static const struct open_span *open_module(const struct thread_log *log)
+/* The innermost module that is open on this thread, or NULL. A module whose end hook did not run
+ * may be dead by now. Its span counts only if the table has the same path for its address. */
+static const struct open_span *innermost_module(const struct thread_log *log)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     while (depth > 0) {
@@ -305,8 +304,8 @@ static const struct open_span *open_module(const struct thread_log *log)
     return NULL;
 }
 
-/* Before torch 2.0: a module whose forward() raised is still open. It is, when it is called again
- * as the outermost one. */
+/* Before torch 2.0, a module whose forward() raised stays open. Closes the outermost module if it
+ * is the one that is called again. */
 static void close_stale(struct thread_log *log, const void *module)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -320,9 +319,9 @@ static void close_stale(struct thread_log *log, const void *module)
     }
 }
 
-/* What Python says while it is asked is ours, but for what a handler of a signal raised, and ^C:
- * that is left to be raised. */
-static bool raises(object *answer)
+/* Whether ask() leaves an exception for the program: one that a signal handler raised, or one that
+ * is no Exception, such as KeyboardInterrupt. Others are cprof's own and are cleared. */
+static bool leaves_exception(object *answer)
 {
     if (answer && answer != py.none) {
         object *type = py.type_of(answer);
@@ -338,21 +337,21 @@ static bool raises(object *answer)
     return false;
 }
 
-/* 0: not known, or, where *raised, an exception is set. */
-static uint32_t path_of(const struct thread_log *log, object *module, bool *raised)
+/* The id of the module's path; 0: unknown, or, with *raised, an exception is set. */
+static uint32_t find_path_id(const struct thread_log *log, object *module, bool *raised)
 {
     uint32_t id = module_table_find(module);
     *raised = false;
     if (id != 0)
         return id;
-    const struct open_span *parent = open_module(log);
+    const struct open_span *parent = innermost_module(log);
     struct text name = parent ? span_name(log, parent) : (struct text){0};
     object *path = parent ? py.new_text(name.at, name.len) : NULL;
     object *done = py.call(ask_python, module, path ? (object *)(uintptr_t)parent->key : py.none,
                            path ? path : py.none, NULL);
     if (path)
         py.decrease(path);
-    *raised = raises(done);
+    *raised = leaves_exception(done);
     if (done)
         py.decrease(done);
     return *raised ? 0 : module_table_find(module);
@@ -370,7 +369,8 @@ static object *before(object *self, object *const *args, intptr_t n)
     guard_leave();
     bool raised;
     uint32_t len = 0;
-    uint32_t id = path_of(log, args[0], &raised); /* runs Python, and what that frees is seen */
+    /* outside the guard, because this runs Python, whose releases are recorded */
+    uint32_t id = find_path_id(log, args[0], &raised);
     if (raised)
         return NULL;
     const char *path = modules_path(id, &len);
@@ -378,7 +378,7 @@ static object *before(object *self, object *const *args, intptr_t n)
         return return_none();
     struct open_span *span = span_open(log, args[0], CAT_MODULE, path, len);
     if (span) {
-        span_add_flags(span, REC_ENDS_LATE); /* at the latest with what is around it */
+        span_add_flags(span, REC_ENDS_LATE); /* at the latest with the span around it */
         span_set_extra(log, span, EXTRA_MODULE, id);
     }
     guard_leave();
@@ -397,8 +397,8 @@ static object *after(object *self, object *const *args, intptr_t n)
 
 /* ---- on and off ---- */
 
-/* A global of the glue, with a reference of its own. */
-static object *global(object *globals, const char *name)
+/* A new reference to a global of the glue. */
+static object *glue_global(object *globals, const char *name)
 {
     object *found = py.get_item(globals, name);
     if (found)
@@ -430,13 +430,13 @@ static bool load_glue(void)
     object *done = good ? py.run(glue, FILE_INPUT, globals, globals, NULL) : NULL;
     if (done) {
         py.decrease(done);
-        ask_python = global(globals, "ask");
-        arm_python = global(globals, "arm");
-        disarm_python = global(globals, "disarm");
+        ask_python = glue_global(globals, "ask");
+        arm_python = glue_global(globals, "arm");
+        disarm_python = glue_global(globals, "disarm");
     }
     py.clear_error();
     return ask_python && arm_python &&
-           disarm_python; /* globals live as long as they do: for good */
+           disarm_python; /* these references keep the globals for good */
 }
 
 static void give_up_modules(const char *why)
@@ -447,7 +447,7 @@ static void give_up_modules(const char *why)
     writer_note("eager modules are not recorded");
 }
 
-/* Main thread, holding the interpreter's lock. */
+/* Installs or removes the hooks. Main thread, with the GIL. */
 static int change(void *unused)
 {
     (void)unused;
@@ -458,7 +458,7 @@ static int change(void *unused)
         (wanted && atomic_load(&broken)))
         return 0;
     if (!loaded && !(loaded = load_glue())) {
-        give_up_modules("the interpreter is not one that is known");
+        give_up_modules("cprof does not know this Python interpreter");
         return 0;
     }
     object *answer = py.call(wanted ? arm_python : disarm_python, NULL);
@@ -467,36 +467,36 @@ static int change(void *unused)
         give_up_modules("this version of torch cannot be hooked");
         return 0;
     }
-    if (wanted) /* disarm() tells itself, by gone() */
+    if (wanted) /* disarm() calls gone(), which sets it */
         atomic_store(&stand, answer == (object *)loader_symbol(RTLD_DEFAULT, "_Py_TrueStruct"));
     py.decrease(answer);
     return 0;
 }
 
-/* Has the change made. Since CPython 3.13 that may wait for a mutex of the interpreter, and give
- * the interpreter's lock away meanwhile. */
-static void ask_for_change(void)
+/* Schedules change(). Since CPython 3.13 this may wait for a mutex of the interpreter, and release
+ * the GIL meanwhile. */
+static void schedule_change(void)
 {
     atomic_store_explicit(&tried_ns, clock_monotonic_ns(), memory_order_relaxed);
     if (!atomic_exchange(&queued, true) && !python_call_later(change, NULL))
         atomic_store(&queued, false);
 }
 
-/* Once more, unless that was done just now. An operator's thread. */
-static __attribute__((noinline)) void ask_again(void)
+/* Schedules change() again, unless that was just tried. An operator's thread. */
+static __attribute__((noinline)) void schedule_change_again(void)
 {
     if (atomic_load_explicit(&on, memory_order_relaxed) &&
         clock_monotonic_ns() - atomic_load_explicit(&tried_ns, memory_order_relaxed) >
             TRY_AGAIN_NS &&
         python_find())
-        ask_for_change();
+        schedule_change();
 }
 
 /* ---- TorchScript ---- */
 
-/* std::vector<std::string> torch::jit::currentModuleHierarchy(), of the interpreter that runs on
- * this thread; empty when none does. Strings as libstdc++ has them since GCC 5; the name says so. C
- * and C++ return three words alike: in memory whose address goes where the processor's ABI says. */
+/* std::vector<std::string> torch::jit::currentModuleHierarchy(): of the TorchScript interpreter on
+ * this thread, empty if none runs. The mangled name shows the std::string of GCC 5 and later. C and
+ * C++ return a struct of three words alike, in memory of the caller. */
 #define SYM_HIERARCHY "_ZN5torch3jit22currentModuleHierarchyB5cxx11Ev"
 #define SYM_DELETE    "_ZdlPv"
 
@@ -520,7 +520,8 @@ static void find_torchscript(void)
         *(void **)&delete_object = resolve_in("libstdc++.so", SYM_DELETE);
 }
 
-/* As torch.profiler writes it: a dot behind each part. 0: no TorchScript runs here. */
+/* The id of the path as torch.profiler writes it, with a dot after each part. 0: no TorchScript
+ * runs on this thread. */
 static uint32_t torchscript_path(bool *in_backward)
 {
     static const char backward[] = "TOP()::<backward op>";
@@ -548,8 +549,8 @@ static uint32_t torchscript_path(bool *in_backward)
 
 /* ---- calls from outside ---- */
 
-/* What was open when the hooks went has lost its end: what is on top is over, what is below
- * something else says nothing any more. */
+/* The end hooks of these modules will not run. Closes those on top of the stack. Below other spans
+ * they stay open, but no longer count as a module. */
 void torch_modules_forget(struct thread_log *log)
 {
     log->modules_times = atomic_load_explicit(&torch_modules_times, memory_order_relaxed);
@@ -597,7 +598,7 @@ void torch_modules_settle(void)
     if (atomic_load_explicit(&switched, memory_order_relaxed) &&
         atomic_exchange(&switched, false) && atomic_load(&on) != atomic_load(&stand) &&
         !atomic_load(&broken))
-        ask_for_change();
+        schedule_change();
 }
 
 void torch_modules_operator(struct thread_log *log, struct open_span *span,
@@ -611,7 +612,7 @@ void torch_modules_operator(struct thread_log *log, struct open_span *span,
     }
     if (__builtin_expect(!atomic_load_explicit(&stand, memory_order_relaxed), 0) &&
         !atomic_load_explicit(&broken, memory_order_relaxed))
-        ask_again();
+        schedule_change_again();
     uint32_t id = (uint32_t)span_module(log);
     bool in_backward = false;
     uint32_t script = hierarchy && delete_object ? torchscript_path(&in_backward) : 0;

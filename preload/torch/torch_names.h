@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an operator's name says, found by where the name stands: torch keeps it in one place for as
- * long as the operator is registered. It is compared all the same each time, because another may
- * stand there later. Application threads, in torch's start callbacks; no lock, no allocation. */
+/* Finds the properties of an operator's name by the address of its text. torch keeps the text at
+ * one address while the operator is registered. Each lookup compares the text all the same, because
+ * another name may be there later. Application threads, in torch's start callbacks; no lock, no
+ * allocation. */
 #ifndef PRELOAD_TORCH_TORCH_NAMES_H
 #define PRELOAD_TORCH_TORCH_NAMES_H
 
@@ -9,7 +10,7 @@
 
 #include "writer/writer.h"
 
-/* The word at `text`. */
+/* The 8 bytes at `text`, unaligned. */
 static inline uint64_t torch_name_word(const char *text)
 {
     uint64_t word;
@@ -17,8 +18,8 @@ static inline uint64_t torch_name_word(const char *text)
     return word;
 }
 
-/* Whether the name known to have stood at `text` still does. Its end is looked at last, so that a
- * shorter one is read by less than a word past its own. */
+/* Whether the text of the cached name is still at `text`. The end is compared last, so that at most
+ * 7 bytes beyond a shorter text are read. */
 static inline bool torch_name_stands(const struct known_name *known, const char *text)
 {
     uint32_t end = known->len + 1u - 8u; /* of the last word, which holds the terminator */
@@ -28,20 +29,21 @@ static inline bool torch_name_stands(const struct known_name *known, const char 
     return torch_name_word(text + end) == torch_name_word(known->text + end);
 }
 
-/* The two places where a name at `text` may be known: one, and its neighbour. */
+/* The first of the two cache entries for a name at `text`. The other one is its neighbour, at index
+ * ^ 1. */
 static inline struct known_name *torch_name_place(struct thread_log *log, const char *text)
 {
     uint64_t mixed = (uint64_t)(uintptr_t)text * UINT64_C(0x9e3779b97f4a7c15);
     return &log->known[mixed >> (64 - KNOWN_BITS)];
 }
 
-/* Looks the name up, and keeps what is found where it may stand there again. *room is for what
- * cannot be kept. */
+/* torch_name() for a name that the cache does not have, or has without a number. Fills in a cache
+ * entry, or *room if the text cannot be cached. */
 const struct known_name *torch_name_look(struct thread_log *log, const char *text,
                                          struct known_name *room);
 
-/* What is known of the operator's name at `text`, terminated; valid until the next call on this
- * thread. *room: for what cannot be kept. */
+/* Returns the properties of the operator's name at `text`, which is terminated. Valid until the
+ * next call on this thread. *room: memory for a name that cannot be cached. */
 static inline const struct known_name *torch_name(struct thread_log *log, const char *text,
                                                   struct known_name *room)
 {

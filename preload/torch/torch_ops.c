@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch's RecordFunction callbacks to spans, and the ranges that mark steps. Application threads,
- * inside torch; no lock, no allocation. Nothing here may throw or keep a pointer into torch. */
+/* Turns torch's RecordFunction callbacks into spans, and marks steps at the ranges of optimizers
+ * and DataLoaders. Application threads, inside torch; no lock, no allocation. Nothing here may
+ * throw or keep a pointer into torch. */
 #include "preload/torch/torch.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "preload/torch/torch_names.h"
 #include "writer/writer.h"
 
-#define CHECKS      64    /* callbacks that are looked at closely before the layout is trusted */
+#define CHECKS      64    /* callbacks checked before the layout is trusted */
 #define SHAPES_MAX  4096u /* bytes of shapes of one operator */
 #define STEP_RANGE  "Optimizer.step#"
 #define BATCH_RANGE "enumerate(DataLoader)#"
@@ -25,18 +26,19 @@ static _Atomic int checks_left = CHECKS;
 
 /* Optimizer ranges open on this thread: a step() that calls super().step() is one step. */
 static __thread uint32_t optimizer_depth;
-static __thread uint32_t marking_depth; /* of the one whose end marks a step; 0: none is open */
+/* the range at this depth marks a step at its end; 0: none */
+static __thread uint32_t marking_depth;
 
-/* Which optimizer marks steps unless CPROF_STEP chooses a class: the first one that steps, until it
- * is no more, or has rested for so many steps of others that the program must have gone on to
- * another model: fewer of one that has never stepped before it. Any thread. */
+/* The optimizer that marks steps, unless CPROF_STEP chooses a class: the first one that steps.
+ * Another one replaces it once it is freed, or has missed more than REST steps of others (REST_NEW
+ * if the other is not its companion): the program has gone on to another model. Any thread. */
 #define REST     100u
 #define REST_NEW 10u
-static const void *_Atomic counting_optimizer; /* its identity, NULL = none yet */
-static const void *_Atomic counting_type;      /* of the object; NULL: the identity is none */
-static _Atomic unsigned resting;               /* steps of others since its last one */
-static const void *_Atomic other_optimizer;    /* the last one of these */
-static const void *_Atomic companion;          /* one of others that stepped before it */
+static const void *_Atomic counting_optimizer; /* identity of the optimizer, NULL: none yet */
+static const void *_Atomic counting_type;      /* its type; NULL: the identity is no object */
+static _Atomic unsigned resting;               /* steps of other optimizers since its last step */
+static const void *_Atomic other_optimizer;    /* the last other optimizer that stepped */
+static const void *_Atomic companion; /* another one that stepped between two of its steps */
 
 static int64_t sequence_of(const struct torch_layout *l, const void *function)
 {
@@ -57,9 +59,9 @@ static uint8_t scope_of(const struct torch_layout *l, const void *function)
     return ((const uint8_t *)function)[l->rf_scope];
 }
 
-/* The passive self-test (an operator run by us would run inside torch's allocator, T3): what the
- * layout yields on the first real callbacks must make sense, else operators are off. */
-static bool makes_sense(const void *function, const char *name)
+/* Tests the layout on the first real callbacks: what it yields must be plausible, else operators
+ * are off. cprof cannot run a test operator, because it would run inside torch's allocator. */
+static bool fields_are_plausible(const void *function, const char *name)
 {
     const struct torch_layout *l = torch_api.layout;
     size_t len = name ? strnlen(name, 4096) : 0;
@@ -75,26 +77,27 @@ static bool makes_sense(const void *function, const char *name)
            function_number_at(function, l->rf_thread_id) - 1 < 1u << 24 && inputs < 4096;
 }
 
-static bool trusted(const void *function, const char *name)
+static bool layout_is_trusted(const void *function, const char *name)
 {
     if (__builtin_expect(atomic_load_explicit(&checks_left, memory_order_relaxed) == 0, 1))
         return true;
     if (atomic_load(&checks_left) < 0)
         return false;
-    if (makes_sense(function, name)) {
+    if (fields_are_plausible(function, name)) {
         int left = atomic_load(&checks_left);
         if (left > 0)
             atomic_compare_exchange_strong(&checks_left, &left, left - 1);
         return true;
     }
     atomic_store(&checks_left, -1);
-    torch_operators_broken("operators", "its operators do not look as their layout says");
+    torch_operators_broken("operators", "its operators do not match their layout");
     return false;
 }
 
-/* Kineto gives the engine's range around a node the node's numbers. What emit_itt opened between
- * the two is passed over. Returns the range, or NULL. */
-static struct open_span *tell_engine_range(struct thread_log *log, const struct open_span *node)
+/* Copies a backward node's numbers to the engine's range around it, as Kineto does. Skips spans
+ * that emit_itt opened between the two. Returns the range, or NULL. */
+static struct open_span *copy_node_to_engine_range(struct thread_log *log,
+                                                   const struct open_span *node)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     uint32_t at = depth < 2 ? 0 : depth - 1;
@@ -114,9 +117,10 @@ static struct open_span *tell_engine_range(struct thread_log *log, const struct 
     return range;
 }
 
-/* Forward work in the backward pass: grad mode is on in a node that began with it off, as where
- * activations are made again (torch.utils.checkpoint). A node of a double backward begins with it
- * on: what it computes is new. Torch gives an operator a sequence number where grad mode is on. */
+/* Marks forward work that is repeated in the backward pass (torch.utils.checkpoint): an operator
+ * with grad mode on, in a node that began with grad mode off. A node of a double backward begins
+ * with grad mode on: its work is new. torch gives an operator a sequence number if grad mode is
+ * on. */
 static inline void note_recompute(struct open_span *span, int64_t sequence, bool is_node)
 {
     if (is_node) {
@@ -128,25 +132,26 @@ static inline void note_recompute(struct open_span *span, int64_t sequence, bool
     }
 }
 
-/* How many exceptions are on their way in this thread: in C++'s own account of it. */
+/* The C++ library's count of uncaught exceptions on this thread. */
 static __attribute__((noinline, cold)) const uint32_t *find_uncaught(void)
 {
     static const uint32_t none;
     return torch_api.exceptions ? &torch_api.exceptions()->uncaught : &none;
 }
 
-/* An operator may run while an exception is on its way, in a destructor. */
-static uint64_t with_uncaught(struct thread_log *log, uint64_t where)
+/* Adds the count of uncaught exceptions to `where`. It may be above 0, because destructors run
+ * operators during unwinding. */
+static uint64_t add_uncaught(struct thread_log *log, uint64_t where)
 {
     if (__builtin_expect(log->uncaught == &thread_log_not_asked, 0))
         log->uncaught = find_uncaught();
     return where | (uint64_t)(*log->uncaught & 0xffu) << WHERE_UNCAUGHT_SHIFT;
 }
 
-/* An exception is on its way where the operator ends. When it came inside, the operator has not
- * done its work, and counts for nothing. */
-static __attribute__((noinline, cold)) void look_at_exception(struct thread_log *log,
-                                                              const void *function)
+/* An uncaught exception exists as the operator ends. If it was thrown inside, the operator did not
+ * finish, and its FLOPs are dropped. */
+static __attribute__((noinline, cold)) void drop_flops_of_unfinished(struct thread_log *log,
+                                                                     const void *function)
 {
     uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
     while (at > 0 && span_key(&log->spans[at - 1]) != function)
@@ -166,8 +171,7 @@ static __attribute__((noinline, cold)) void look_at_exception(struct thread_log 
     span_set_extra(log, span, EXTRA_DTYPE, where & ((UINT64_C(1) << WHERE_UNCAUGHT_SHIFT) - 1));
 }
 
-/* Gives the span its FLOPs, unless an operator around it has been given those of all that it
- * does. */
+/* Sets the span's FLOPs, unless an operator around it already counts them. */
 static void count_flops(struct thread_log *log, struct open_span *span, const void *function,
                         const struct flops_row *row)
 {
@@ -177,17 +181,17 @@ static void count_flops(struct thread_log *log, struct open_span *span, const vo
     enum flops_told told = flops_of(row, function, &n);
     if (told == FLOPS_UNKNOWN)
         span_set_extra(log, span, EXTRA_DTYPE,
-                       with_uncaught(log, FLOPS_NOT_KNOWN | (n.product ? WHERE_PRODUCT : 0)));
+                       add_uncaught(log, FLOPS_NOT_KNOWN | (n.product ? WHERE_PRODUCT : 0)));
     if (told != FLOPS_COUNTED)
         return;
     uint64_t where = record_where(n.dtype, (uint32_t)n.device_type, (uint32_t)n.device_index);
     span_set_flops(log, span, n.flops, n.bytes,
-                   with_uncaught(log, where | (n.product ? WHERE_PRODUCT : 0)));
+                   add_uncaught(log, where | (n.product ? WHERE_PRODUCT : 0)));
 }
 
-/* What c10d says of the transfer that it asks for, and the inputs where they are wanted. False:
- * nothing. */
-static bool tell_comms(struct thread_log *log, struct open_span *span, const void *function)
+/* Stores c10d's description of the transfer, and the inputs if shapes are recorded. False: there is
+ * no description. */
+static bool store_comms(struct thread_log *log, struct open_span *span, const void *function)
 {
     uint8_t shapes[COLLECTIVE_SHAPES], args[COLLECTIVE_ARGS];
     struct torch_comms comms;
@@ -203,14 +207,14 @@ static bool tell_comms(struct thread_log *log, struct open_span *span, const voi
     return true;
 }
 
-/* What few operators need. True: the span has its data. */
-static __attribute__((noinline)) bool tell_c10d(struct thread_log *log, struct open_span *span,
-                                                const void *function, const char *name,
-                                                uint8_t about)
+/* Handles operators of torch.distributed. True: the span has its data. */
+static __attribute__((noinline)) bool store_c10d(struct thread_log *log, struct open_span *span,
+                                                 const void *function, const char *name,
+                                                 uint8_t about)
 {
     if (about == C10D_TRANSFER)
         torch_groups_note(function, name);
-    return about == C10D_COMMS && tell_comms(log, span, function);
+    return about == C10D_COMMS && store_comms(log, span, function);
 }
 
 static inline void open_operator(struct thread_log *log, const void *function, const char *name,
@@ -230,7 +234,7 @@ static inline void open_operator(struct thread_log *log, const void *function, c
     struct open_span *engine_range = NULL;
     uint8_t scope = scope_of(l, function);
     if (scope == TORCH_SCOPE_BACKWARD_FUNCTION)
-        engine_range = tell_engine_range(log, span);
+        engine_range = copy_node_to_engine_range(log, span);
     else if (__builtin_expect(scope != TORCH_SCOPE_FUNCTION, 0))
         span_add_flags(span, REC_LOOSE); /* TorchScript may end it on another thread, later */
     note_recompute(span, sequence, scope == TORCH_SCOPE_BACKWARD_FUNCTION);
@@ -243,7 +247,7 @@ static inline void open_operator(struct thread_log *log, const void *function, c
     if (__builtin_expect(gate & GATE_STACKS, 0))
         stacks_open_span(log, span);
     if (__builtin_expect(about_c10d != C10D_NONE, 0) &&
-        tell_c10d(log, span, function, name, about_c10d))
+        store_c10d(log, span, function, name, about_c10d))
         return;
     if (!(gate & GATE_SHAPES) || function_number_at(function, l->rf_inputs_size) == 0)
         return;
@@ -260,7 +264,7 @@ void **torch_operator_start(void **context, const void *function)
         return context;
     struct thread_log *log = thread_log_get();
     const char *name = log ? torch_api.name(function) : NULL;
-    if (log && trusted(function, name))
+    if (log && layout_is_trusted(function, name))
         open_operator(log, function, name, gate);
     guard_leave();
     return context;
@@ -276,12 +280,12 @@ static inline uint64_t close_span(const void *function)
     return ticks;
 }
 
-/* The thread has no log or is inside cprof, or an exception is on its way. */
-static __attribute__((noinline, cold)) uint64_t close_rarely(const void *function)
+/* The rare end of an operator: no log, inside cprof, or an uncaught exception. */
+static __attribute__((noinline, cold)) uint64_t close_rare_span(const void *function)
 {
     struct thread_log *log = thread_log_self;
     if (log && *log->uncaught)
-        look_at_exception(log, function);
+        drop_flops_of_unfinished(log, function);
     return close_span(function);
 }
 
@@ -294,7 +298,7 @@ void torch_operator_end(const void *function, void *context)
         ticks = span_close(log, function);
         guard_leave();
     } else {
-        ticks = close_rarely(function);
+        ticks = close_rare_span(function);
     }
     if (__builtin_expect(ticks == 0, 0) && !torch_stopped())
         span_ended_elsewhere(function);
@@ -305,8 +309,8 @@ static bool starts_with(const char *text, const char *prefix, size_t len)
     return strncmp(text, prefix, len) == 0;
 }
 
-/* The optimizer object where the interpreter's frames can be read, else one for the range's name,
- * which is odd and no object. */
+/* The optimizer object, if the interpreter's frames can be read. Else a hash of the range's name,
+ * which is odd and so no object's address. */
 static const void *optimizer_identity(const char *name)
 {
     const void *object = python_first_argument("wrapper", "optimizer.py");
@@ -321,7 +325,7 @@ static bool is_gone(const void *optimizer)
     return type && python_is_gone(optimizer, type);
 }
 
-/* Of another one's step. */
+/* Counts a step of another optimizer. True: it may take over. */
 static bool has_rested(const void *optimizer)
 {
     unsigned most = optimizer == atomic_load(&companion) ? REST : REST_NEW;
@@ -337,7 +341,7 @@ static bool marks_steps(const void *optimizer)
     if (counting != optimizer) {
         atomic_store(&counting_type, (uintptr_t)optimizer & 1 ? NULL : python_type_of(optimizer));
         if (!atomic_compare_exchange_strong(&counting_optimizer, &counting, optimizer))
-            return false; /* another thread's was first */
+            return false; /* another thread was first */
     }
     if (atomic_exchange(&resting, 0))
         atomic_store(&companion, atomic_load(&other_optimizer));
@@ -369,8 +373,7 @@ static void optimizer_ended(uint64_t ticks)
     steps_mark(STEP_OPTIMIZER, ticks);
 }
 
-/* Called by the glue of torch.c, where the ranges cannot be seen; the interpreter holds its
- * lock. */
+/* Called by the glue in torch_glue.c, if ranges cannot be recorded. With the GIL held. */
 __attribute__((visibility("default"))) void cprof_optimizer_ended(const void *optimizer,
                                                                   const char *class);
 void cprof_optimizer_ended(const void *optimizer, const char *class)
@@ -385,31 +388,31 @@ void cprof_optimizer_ended(const void *optimizer, const char *class)
         steps_mark(STEP_OPTIMIZER, 0);
 }
 
-/* A batch was fetched and the next fetch ends its step. Any thread. */
+/* A batch was fetched, and the next fetch ends its step. Any thread. */
 static _Atomic bool batch_in_work;
 
-/* Epochs, as one thread sees them: an iterator whose batches it makes steps of ends in
- * StopIteration. Loops of validation in between make none. Where batches are fetched ahead, by
- * Accelerate or by the program, the last step comes behind that. Iterators are identities, never
- * followed. */
+/* This thread's epochs. An epoch ends with StopIteration of an iterator whose batches were followed
+ * by steps; validation loops have no steps, so they end no epoch. If batches are fetched ahead, by
+ * Accelerate or the program, the last step comes after the StopIteration. Iterators are identities,
+ * never dereferenced. */
 static __thread struct {
-    const void *range;   /* torch's range of the fetch that is going on */
-    const void *fetched; /* the iterator that the last batch came from */
-    const void *trained; /* the last one whose batch was followed by a step */
-    uint32_t marks;      /* steps_marked_here() when that batch came */
-    const void *counted; /* the iterator that the rest is of */
-    uint64_t batches;    /* of it so far */
-    uint64_t stepless;   /* of these, followed by the next fetch without a step in between */
-    bool first_stepless; /* the first one was */
+    const void *range;   /* torch's range of the current fetch */
+    const void *fetched; /* iterator of the last batch; NULL: it ended */
+    const void *trained; /* last iterator with a batch that a step followed */
+    uint32_t marks;      /* steps_marked_here() when the last batch came */
+    const void *counted; /* iterator that the following fields describe */
+    uint64_t batches;    /* its batches so far */
+    uint64_t stepless;   /* batches that a fetch followed without a step in between */
+    bool first_stepless; /* its first batch was one of them */
 } epoch;
 
-static const void *batch_iterator(void)
+static const void *dataloader_iterator(void)
 {
     return python_first_local("__next__", "dataloader.py");
 }
 
-/* Of a batch that is followed by a fetch: whether steps were made of it before. */
-static void note_batch(void)
+/* The next fetch begins: notes whether a step followed the last batch. */
+static void note_step_after_batch(void)
 {
     if (epoch.marks != steps_marked_here()) {
         epoch.trained = epoch.fetched;
@@ -429,8 +432,9 @@ static void count_batch(const void *iterator)
     epoch.batches++;
 }
 
-/* Whether a batch that was fetched is still to be worked on: one more fetch than steps, and it was
- * the first. Accelerate is asked by its frame, because it may make a step of several batches. */
+/* Whether the last batch's step is still to come: only the first batch was followed by a fetch
+ * without a step. Accelerate may make one step of several batches, so it is recognized by its
+ * frame. */
 static bool fetches_ahead(void)
 {
     return (epoch.batches > 1 && epoch.stepless == 1 && epoch.first_stepless) ||
@@ -444,15 +448,15 @@ static void fetch_began(const void *range)
     if (steps_listen_to(STEP_DATALOADER) && atomic_exchange(&batch_in_work, false))
         steps_mark(STEP_DATALOADER, 0);
     if (epoch.fetched)
-        note_batch();
+        note_step_after_batch();
 }
 
-/* The fetch behind an epoch's last batch ends in StopIteration: no batch came out of it, so the
- * next epoch's first fetch ends nothing. */
+/* An epoch's last fetch ends in StopIteration without a batch, so the next epoch's first fetch ends
+ * no step. */
 static void fetch_ended(void)
 {
     enum python_exit how = python_left("profiler.py");
-    const void *iterator = batch_iterator();
+    const void *iterator = dataloader_iterator();
     epoch.range = NULL;
     if (how == PYTHON_LEFT) {
         if (steps_listen_to(STEP_DATALOADER))
@@ -474,16 +478,16 @@ static void fetch_ended(void)
     epoch.counted = NULL;
 }
 
-/* The callbacks stay in torch's list in a forked child. */
-static void say_not_traced(const char *name)
+/* Warns in a forked child, whose torch still has the callbacks. */
+static void warn_not_traced(const char *name)
 {
     if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
         forked_marks();
 }
 
-/* What the range around a transfer of c10d sends. */
-static void tell_transfer(struct thread_log *log, struct open_span *span, const void *function,
-                          const char *name)
+/* Stores what a range of c10d transfers. */
+static void store_transfer(struct thread_log *log, struct open_span *span, const void *function,
+                           const char *name)
 {
     uint8_t shapes[COLLECTIVE_SHAPES], args[COLLECTIVE_ARGS];
     struct torch_group group;
@@ -497,9 +501,9 @@ static void tell_transfer(struct thread_log *log, struct open_span *span, const 
     }
 }
 
-/* What the start callback of a recorded range gives torch to keep: an object whose class has
- * destructors that do nothing, since torch deletes it (Itanium C++ ABI, 2.5.2: complete and
- * deleting destructor behind the two words in front of the table). */
+/* The context of a recorded range, which torch deletes at the end. Its class therefore has
+ * destructors, which do nothing. In the class's table, the complete and the deleting destructor
+ * follow two words (Itanium C++ ABI, 2.5.2). */
 static void destroy_nothing(void *object)
 {
     (void)object;
@@ -511,7 +515,7 @@ static const struct {
 } recorded_class = {0, NULL, {destroy_nothing, destroy_nothing}};
 static const void *const recorded = recorded_class.destructors;
 
-/* False: it is not recorded. */
+/* False: the range is not recorded. */
 static bool open_range(const void *function, const char *name)
 {
     struct thread_log *log = thread_log_get();
@@ -520,17 +524,18 @@ static bool open_range(const void *function, const char *name)
     struct open_span *span =
         log ? span_open(log, function, CAT_USER_ANNOTATION, name, (uint32_t)strlen(name)) : NULL;
     stacks_open_span(log, span);
-    /* profilers in Python begin one before and end it after what is in it by their own rules */
+    /* profilers in Python may open and close ranges without nesting */
     if (span)
         span_add_flags(span, REC_LOOSE);
     if (span && collective_is_range(name) &&
         atomic_load_explicit(&checks_left, memory_order_relaxed) >= 0)
-        tell_transfer(log, span, function, name);
+        store_transfer(log, span, function, name);
     return span;
 }
 
-/* What began while it was recorded still belongs into its file. */
-static void pass_range(void)
+/* This range is not recorded. Closes spans that ended on other threads, because they began while
+ * recording and belong into that file. */
+static void close_ended_elsewhere(void)
 {
     struct thread_log *log = thread_log_self;
     if (log && guard_enter()) {
@@ -547,15 +552,15 @@ void **torch_range_start(void **context, const void *function)
         return context;
     symbol_look();
     if (torch_stopped()) {
-        say_not_traced(name);
+        warn_not_traced(name);
         return context;
     }
     if (starts_with(name, BATCH_RANGE, sizeof BATCH_RANGE - 1))
-        fetch_began(function); /* before the range opens: it belongs to the new step */
+        fetch_began(function); /* first, because the fetch's range belongs to the new step */
     else if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
         optimizer_began(name);
     if (!gate_open(GATE_SPANS)) {
-        pass_range();
+        close_ended_elsewhere();
     } else if (guard_enter_event()) {
         if (open_range(function, name))
             *context = (void *)(uintptr_t)&recorded;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes two calls of torch's record path and answers them faster; see torch_path.h. The functions
- * run on any thread of the program, inside torch: no lock, and no memory but what torch's own would
- * take. An exception of torch's functions passes through them. */
+/* Answers two calls of torch's record path faster than torch (torch_path.h). The functions run on
+ * any thread of the program, inside torch. They take no lock, and allocate only what torch's own
+ * would. Exceptions of torch's functions pass through them. */
 #include "preload/torch/torch_path.h"
 
 #include <stdatomic.h>
@@ -13,15 +13,15 @@
 
 #define OBJECT "libtorch_cpu.so"
 
-/* In the order of what a trace says. */
+/* Bits of the index into the names for a trace, in record_redirected(). */
 enum { LISTS, NAMES, CALLS };
 
 /* Written by torch_path_start(), before the first torch_path_on(). */
 static struct {
-    void *_Atomic *slot; /* NULL: this call is left alone */
-    void *torchs;        /* what stands there without us */
+    void *_Atomic *slot; /* GOT entry of the call; NULL: not redirected */
+    void *torchs;        /* torch's own function */
 } calls[CALLS];
-static bool looked; /* at what the functions read; under the torch lock */
+static bool looked; /* callbacks_match_layout() has been called; under the torch lock */
 static _Atomic bool ended;
 
 /* ---- lists of callbacks ---- */
@@ -35,9 +35,9 @@ struct thread_callbacks {
 
 static const struct thread_callbacks *(*get_callbacks)(void);
 
-/* Torch compares its version of the global callbacks at the next operator, and makes its lists anew
- * if they have changed. A callback that is sampled keeps its count, where torch would draw another
- * one: the rate is the same. */
+/* Replaces at::set_record_function_tls_. The call can be skipped: at the next operator, torch
+ * compares the version of the global callbacks and rebuilds its lists if they have changed. A
+ * sampled callback then keeps its count, where torch would draw a new one; the rate is the same. */
 static void set_callbacks(const struct thread_callbacks *to)
 {
     const struct thread_callbacks *now = get_callbacks();
@@ -48,8 +48,8 @@ static void set_callbacks(const struct thread_callbacks *to)
     real(to);
 }
 
-/* Whether this thread's look as they should. Calls into torch. */
-static bool callbacks_look_right(void)
+/* Whether this thread's callbacks match struct thread_callbacks. Calls into torch. */
+static bool callbacks_match_layout(void)
 {
     const struct thread_callbacks *t = get_callbacks();
     uint8_t enabled;
@@ -71,7 +71,7 @@ static bool lists_start(void)
 #define KNOWN     32u
 #define NAME_MOST 160u /* with the terminator */
 
-/* std::string of libstdc++ (the new ABI, which the function's mangled name tells). */
+/* std::string of libstdc++, in the new ABI, which the function's mangled name shows. */
 struct string {
     char *at;
     size_t len;
@@ -81,20 +81,20 @@ struct string {
     };
 };
 
-/* Names that were demangled. One is written once, so that a reader needs no lock; a library that is
- * loaded later, where another one's name stood, finds its place taken. */
+/* Demangled names. An entry is written once, so readers need no lock. A library that is loaded
+ * where another one's name was finds the entry taken, and stays uncached. */
 enum { FREE, TAKEN, READY };
 static struct known {
-    _Atomic int state;   /* any thread; released with what follows, acquired to read it */
-    const char *mangled; /* where it stands */
+    _Atomic int state;   /* any thread; READY is released after the rest is written */
+    const char *mangled; /* address of the mangled name */
     uint32_t len;
-    char same[NAME_MOST]; /* what stood there */
+    char same[NAME_MOST]; /* the mangled name */
     char text[NAME_MOST];
 } known[KNOWN];
 
-static void *_Atomic *new_slot; /* operator new, as libtorch_cpu calls it */
+static void *_Atomic *new_slot; /* libtorch_cpu's GOT entry of operator new */
 
-static struct string *give(struct string *out, const struct known *k)
+static struct string *copy_known_name(struct string *out, const struct known *k)
 {
     out->at = out->here;
     out->len = k->len;
@@ -109,7 +109,7 @@ static struct string *give(struct string *out, const struct known *k)
     return out;
 }
 
-static void keep(struct known *k, const char *mangled, const struct string *made)
+static void remember_name(struct known *k, const char *mangled, const struct string *made)
 {
     int free = FREE;
     size_t len = strlen(mangled);
@@ -125,17 +125,18 @@ static void keep(struct known *k, const char *mangled, const struct string *made
     atomic_store_explicit(&k->state, READY, memory_order_release);
 }
 
-/* Returns a std::string, which C++ has it put where the caller says (Itanium C++ ABI, 3.1.3.1). */
+/* Replaces c10::demangle, which returns a std::string in memory of the caller (Itanium C++ ABI,
+ * 3.1.3.1). */
 static struct string *demangle_node(struct string *out, const char *mangled)
 {
     struct known *k = &known[((uintptr_t)mangled >> 3) % KNOWN];
     if (atomic_load_explicit(&k->state, memory_order_acquire) == READY && k->mangled == mangled &&
         strcmp(k->same, mangled) == 0)
-        return give(out, k);
+        return copy_known_name(out, k);
     struct string *(*real)(struct string *, const char *);
     memcpy(&real, &calls[NAMES].torchs, sizeof real);
     real(out, mangled);
-    keep(k, mangled, out);
+    remember_name(k, mangled, out);
     return out;
 }
 
@@ -151,7 +152,7 @@ static bool names_start(void)
 #define names_start() false
 #endif
 
-/* ---- leading calls here ---- */
+/* ---- redirecting the calls ---- */
 
 static const struct {
     const char *name;
@@ -169,10 +170,10 @@ static void *ours(unsigned i)
     return function;
 }
 
-/* A call is ours to lead while its entry holds torch's own function. It does not until the loader
- * has bound it, which may be later; or when that is another library's function of that name; or
- * another tool was here. Returns whether there is nothing to say about it. */
-static bool find_call(unsigned i, void *_Atomic *slot)
+/* Prepares to redirect a call, if its entry holds torch's own function. It does not if the loader
+ * has not bound it yet, if another library provides the function, or if another tool redirected it.
+ * False: this must be reported. */
+static bool prepare_call(unsigned i, void *_Atomic *slot)
 {
     void *torchs = resolve_in(OBJECT, rows[i].name);
     if (!torchs)
@@ -194,16 +195,16 @@ void torch_path_start(const struct config *config)
         found[i].name = rows[i].name;
     got_find_calls(OBJECT, found, CALLS);
     if (lists_start())
-        quiet = find_call(LISTS, found[LISTS].slot);
+        quiet = prepare_call(LISTS, found[LISTS].slot);
     if (names_start())
-        quiet = find_call(NAMES, found[NAMES].slot) && quiet;
+        quiet = prepare_call(NAMES, found[NAMES].slot) && quiet;
     if (!quiet)
         log_debug(
-            "torch's calls cannot be led to cprof in this build of libtorch_cpu, so operators "
-            "cost more while they are recorded");
+            "calls inside this build of libtorch_cpu cannot be redirected, so operators cost more "
+            "while they are recorded");
 }
 
-static void tell_trace(unsigned led)
+static void record_redirected(unsigned led)
 {
     static const char *const paths[1u << CALLS] = {"callbacks", "callbacks+lists",
                                                    "callbacks+names", "callbacks+lists+names"};
@@ -213,7 +214,7 @@ static void tell_trace(unsigned led)
 void torch_path_on(void)
 {
     unsigned led = 0;
-    if (!looked && calls[LISTS].slot && !callbacks_look_right())
+    if (!looked && calls[LISTS].slot && !callbacks_match_layout())
         calls[LISTS].slot = NULL;
     looked = true;
     for (unsigned i = 0; i < CALLS; i++)
@@ -222,10 +223,10 @@ void torch_path_on(void)
             led |= 1u << i;
     if (atomic_load(&ended))
         torch_path_end();
-    tell_trace(led);
+    record_redirected(led);
 }
 
-static void put_back(unsigned i)
+static void restore_call(unsigned i)
 {
     if (calls[i].slot)
         got_swap(calls[i].slot, ours(i), calls[i].torchs);
@@ -233,12 +234,12 @@ static void put_back(unsigned i)
 
 void torch_path_off(void)
 {
-    put_back(NAMES);
+    restore_call(NAMES);
 }
 
 void torch_path_end(void)
 {
     atomic_store(&ended, true);
     for (unsigned i = 0; i < CALLS; i++)
-        put_back(i);
+        restore_call(i);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operator inputs to shapes and values, read by layout as Kineto encodes them (rules in
- * torch_layout.h). Application threads, inside the operator's start callback: the inputs live as
- * long as the call, so no reference is taken. */
+/* Encodes operator inputs as shapes and values, read by layout, by Kineto's rules (torch_layout.h).
+ * Application threads, in the operator's start callback: the inputs live longer, so no reference is
+ * taken. */
 #include "preload/torch/torch.h"
 #include "preload/core/core.h"
 
@@ -9,7 +9,7 @@
 
 #include "writer/writer.h"
 
-#define LIST_MAX 30u /* Kineto writes no longer list */
+#define LIST_MAX 30u /* elements; Kineto writes no longer list */
 
 static const char *const dtype_names[] = {
 #define TORCH_DTYPE(value, name, text) text,
@@ -23,8 +23,8 @@ const char *const *torch_dtype_names(unsigned *count)
     return dtype_names;
 }
 
-/* All that write take where to, and the end of the room there. They return the place behind what
- * they wrote; NULL: there is no room. */
+/* Each put_ function writes at `to` and returns the position after its bytes. NULL: they do not fit
+ * before `end`. */
 #define HOT static inline __attribute__((always_inline))
 
 HOT bool room(const uint8_t *to, const uint8_t *end, size_t bytes)
@@ -38,7 +38,7 @@ HOT uint8_t *put_word(uint8_t *to, int64_t word)
     return to + sizeof word;
 }
 
-/* Writes dtype, number of dimensions, sizes and, where it has them, strides. */
+/* Writes dtype, number of dimensions, sizes and, for a strided tensor, strides. */
 HOT uint8_t *put_tensor(const struct torch_layout *l, uint8_t *to, const uint8_t *end,
                         const void *tensor)
 {
@@ -81,8 +81,8 @@ HOT uint8_t *put_number(uint8_t *to, const uint8_t *end, enum shape_tag tag, con
     return to + 1 + bytes;
 }
 
-/* Of what Kineto calls a scalar. Values that are not known yet (SymInt) would have to be asked
- * for. */
+/* Writes what Kineto calls a scalar. Only reading a symbolic number (SymInt) would need a call, so
+ * its value is left out. */
 HOT uint8_t *put_scalar(const struct torch_layout *l, uint8_t *to, const uint8_t *end, uint32_t tag,
                         const void *value)
 {
@@ -96,7 +96,7 @@ HOT uint8_t *put_scalar(const struct torch_layout *l, uint8_t *to, const uint8_t
     const char *holder = tag == l->tag_complex_double ? value_pointer(value, l->iv_payload) : NULL;
     if (!holder)
         return put_tag(to, end, SHAPE_SCALAR);
-    /* behind the same head as a list's elements, but aligned as c10::complex is */
+    /* after the same header as a list's elements, but aligned as c10::complex */
     return put_number(to, end, SHAPE_COMPLEX, holder + ((l->list_begin + 15u) & ~15u),
                       2 * sizeof(double));
 }
