@@ -15,7 +15,7 @@ HARMS = {
         "e2e hooks each_caller_reaches_its_own_runtime", "e2e hooks program_linked_to_two_runtimes_calls_each",
         "e2e collectives each_caller_reaches_its_own_nccl", "e2e blas blas_arguments_reach_the_callers_own_copy"],
     "a closed plugin stays loaded, or its calls reach the plugin that replaced it": [
-        "e2e blas plugin_is_unloaded_and_replaced", "unit resolve what_a_caller_finds_in_its_own_scope_can_be_unloaded"],
+        "e2e blas plugin_is_unloaded_and_replaced", "unit resolve lets_objects_in_the_callers_scope_unload"],
     "a library that the profiler needs replaces the program's": [
         "e2e hooks extension_loads_its_own_zlib", "e2e settings the_library_needs_libc_only"],
     "a child hangs because another thread held torch's lock or the loader's during the fork": [
@@ -59,7 +59,7 @@ HARMS = {
         "unit gpu_clock_map survives_a_clock_set_back", "unit gpu_clock_map survives_a_clock_set_forward"],
     "children and launchers take themselves for ranks": [
         "e2e ranks torchrun", "e2e ranks spawned_ranks", "e2e exit child_programs_are_traced_as_their_own_ranks",
-        "unit config values_outlive_the_environment"],
+        "unit config keeps_values_after_the_environment_changes"],
     "a signal or an exit comes in the middle of the profiler's work": [
         "e2e trigger keeps_an_ignored_signal_ignored", "e2e trigger reinstalls_its_handler_after_a_reset",
         "e2e odd_moments a_signal_handler_ends_a_thread_that_marks_steps",
@@ -76,7 +76,7 @@ HARMS = {
                                              "e2e gpu nodes_name_the_operator_that_captured_them",
                                              "e2e gpu kinds_are_off_between_windows",
                                              "e2e consumers torch_rules_excuse_events_recorded_before_the_window"],
-    "a trace replaces another trace": ["unit run_names a_launch_shares_its_start", "e2e ranks elastic_restart",
+    "a trace replaces another trace": ["unit run_names ranks_share_the_start_of_their_launch", "e2e ranks elastic_restart",
                                      "unit sink finish_refuses_an_existing_name", "e2e files traces_of_an_earlier_run_stop_the_recording"],
     "readers take another file for a trace, or a process for a GPU": ["e2e exit only_traces_end_in_json_or_gz",
                                                                       "unit window pids_of_containers_are_moved"],

@@ -15,7 +15,7 @@ static bool matches(const char *pattern, const char *text)
     return result;
 }
 
-START_TEST(patterns)
+START_TEST(matches_shell_patterns)
 {
     static const struct {
         const char *pattern, *text;
@@ -55,14 +55,14 @@ START_TEST(patterns)
 }
 END_TEST
 
-START_TEST(takes_the_given_length_only)
+START_TEST(matches_only_the_given_length)
 {
     ck_assert(glob_match("step", "stepping", 4));
     ck_assert(glob_match("a?b", "a\0b", 3));
 }
 END_TEST
 
-START_TEST(hostile_patterns_end)
+START_TEST(finishes_for_patterns_with_many_stars)
 {
     char text[2001] = "";
     memset(text, 'a', sizeof text - 1);
@@ -74,9 +74,9 @@ Suite *suite_glob(void)
 {
     Suite *suite = suite_create("glob");
     TCase *tc = tcase_create("glob");
-    tcase_add_test(tc, patterns);
-    tcase_add_test(tc, takes_the_given_length_only);
-    tcase_add_test(tc, hostile_patterns_end);
+    tcase_add_test(tc, matches_shell_patterns);
+    tcase_add_test(tc, matches_only_the_given_length);
+    tcase_add_test(tc, finishes_for_patterns_with_many_stars);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -8,7 +8,7 @@ Suite *suite_parse(void);
 
 static const char choices[] = "run|epoch|none|nvtx:GLOB";
 
-START_TEST(numbers_that_count)
+START_TEST(accepts_decimal_numbers)
 {
     static const struct {
         const char *text;
@@ -34,7 +34,7 @@ START_TEST(numbers_that_count)
 }
 END_TEST
 
-START_TEST(numbers_that_do_not_count)
+START_TEST(rejects_other_notations_and_overflow)
 {
     static const char *const rows[] = {
         "",
@@ -67,7 +67,7 @@ START_TEST(numbers_that_do_not_count)
 }
 END_TEST
 
-START_TEST(numbers_have_limits)
+START_TEST(rejects_numbers_outside_the_limits)
 {
     int64_t value = 99;
     ck_assert(!parse_int("0", 1, 10, &value));
@@ -79,7 +79,7 @@ START_TEST(numbers_have_limits)
 }
 END_TEST
 
-START_TEST(booleans)
+START_TEST(parses_booleans_in_any_case)
 {
     static const char *const yes[] = {"1", "true", "TRUE", "Yes", "on", " on "};
     static const char *const no[] = {"0", "false", "False", "NO", "off", "oFF\n"};
@@ -101,7 +101,7 @@ START_TEST(booleans)
 }
 END_TEST
 
-START_TEST(choices_by_name)
+START_TEST(parses_choices_by_name)
 {
     int index = 99;
     ck_assert(parse_choice("run", choices, &index) && index == 0);
@@ -120,7 +120,7 @@ START_TEST(choices_by_name)
 }
 END_TEST
 
-START_TEST(lists_of_choices)
+START_TEST(parses_comma_separated_choices)
 {
     unsigned bits = 99;
     ck_assert(parse_list("cpu", "cpu|cuda|xpu", &bits) && bits == 1);
@@ -139,7 +139,7 @@ START_TEST(lists_of_choices)
 }
 END_TEST
 
-START_TEST(distances)
+START_TEST(counts_edits_between_names)
 {
     char long_name[300];
     ck_assert_uint_eq(parse_distance("", ""), 0);
@@ -158,7 +158,7 @@ START_TEST(distances)
 }
 END_TEST
 
-START_TEST(blanks)
+START_TEST(recognizes_blank_text)
 {
     ck_assert(parse_is_blank(NULL));
     ck_assert(parse_is_blank(""));
@@ -172,14 +172,14 @@ Suite *suite_parse(void)
 {
     Suite *suite = suite_create("parse");
     TCase *tcase = tcase_create("parse");
-    tcase_add_test(tcase, numbers_that_count);
-    tcase_add_test(tcase, numbers_that_do_not_count);
-    tcase_add_test(tcase, numbers_have_limits);
-    tcase_add_test(tcase, booleans);
-    tcase_add_test(tcase, choices_by_name);
-    tcase_add_test(tcase, lists_of_choices);
-    tcase_add_test(tcase, distances);
-    tcase_add_test(tcase, blanks);
+    tcase_add_test(tcase, accepts_decimal_numbers);
+    tcase_add_test(tcase, rejects_other_notations_and_overflow);
+    tcase_add_test(tcase, rejects_numbers_outside_the_limits);
+    tcase_add_test(tcase, parses_booleans_in_any_case);
+    tcase_add_test(tcase, parses_choices_by_name);
+    tcase_add_test(tcase, parses_comma_separated_choices);
+    tcase_add_test(tcase, counts_edits_between_names);
+    tcase_add_test(tcase, recognizes_blank_text);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -19,7 +19,7 @@ static void *_Atomic *slot_in_page(void)
     return slot;
 }
 
-START_TEST(what_is_expected_is_exchanged)
+START_TEST(swap_replaces_the_expected_value)
 {
     void *_Atomic *slot = slot_in_page();
     atomic_store(slot, &first);
@@ -32,7 +32,7 @@ START_TEST(what_is_expected_is_exchanged)
 }
 END_TEST
 
-START_TEST(what_somebody_else_wrote_stays)
+START_TEST(swap_keeps_an_unexpected_value)
 {
     void *_Atomic *slot = slot_in_page();
     atomic_store(slot, &third);
@@ -41,7 +41,7 @@ START_TEST(what_somebody_else_wrote_stays)
 }
 END_TEST
 
-START_TEST(a_read_only_page_is_no_fault)
+START_TEST(swap_refuses_a_read_only_page)
 {
     void *_Atomic *slot = slot_in_page();
     atomic_store(slot, &first);
@@ -56,7 +56,7 @@ START_TEST(a_read_only_page_is_no_fault)
 END_TEST
 
 /* The C library's entries are read-only after loading; nothing.so does not exist. */
-START_TEST(entries_that_are_read_only_are_not_found)
+START_TEST(find_skips_read_only_entries)
 {
     struct got_call calls[] = {{"malloc", NULL}, {"no_such_function", NULL}};
     got_find_calls("libc.so", calls, 2);
@@ -71,10 +71,10 @@ Suite *suite_got(void)
 {
     Suite *s = suite_create("got");
     TCase *t = tcase_create("got");
-    tcase_add_test(t, what_is_expected_is_exchanged);
-    tcase_add_test(t, what_somebody_else_wrote_stays);
-    tcase_add_test(t, a_read_only_page_is_no_fault);
-    tcase_add_test(t, entries_that_are_read_only_are_not_found);
+    tcase_add_test(t, swap_replaces_the_expected_value);
+    tcase_add_test(t, swap_keeps_an_unexpected_value);
+    tcase_add_test(t, swap_refuses_a_read_only_page);
+    tcase_add_test(t, find_skips_read_only_entries);
     suite_add_tcase(s, t);
     return s;
 }

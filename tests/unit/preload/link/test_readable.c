@@ -18,7 +18,7 @@ static char *map(int protection)
     return pages;
 }
 
-START_TEST(what_is_mapped_is_readable)
+START_TEST(accepts_mapped_memory)
 {
     static const char constant[] = "constant";
     char on_stack;
@@ -33,7 +33,7 @@ START_TEST(what_is_mapped_is_readable)
 }
 END_TEST
 
-START_TEST(what_is_not_mapped_is_not)
+START_TEST(rejects_unmapped_memory)
 {
     char *pages = map(PROT_READ | PROT_WRITE), *none = map(PROT_NONE);
     munmap(pages + PAGE, PAGE);
@@ -52,8 +52,8 @@ Suite *suite_readable(void)
 {
     Suite *suite = suite_create("readable");
     TCase *tcase = tcase_create("readable");
-    tcase_add_test(tcase, what_is_mapped_is_readable);
-    tcase_add_test(tcase, what_is_not_mapped_is_not);
+    tcase_add_test(tcase, accepts_mapped_memory);
+    tcase_add_test(tcase, rejects_unmapped_memory);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of finding functions in loaded objects, with those of the C library. Runs on the main
- * thread. libcheck forks a process per test, so a test does not see what another has loaded. */
+/* Tests of preload/link/resolve.h and writer/os/elf_loaded.h with functions of the C library.
+ * libcheck forks a process per test, so no test sees the objects that another test has loaded. */
 #include <check.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "preload/link/resolve.h"
 #include "writer/writer.h"
 
-/* A library of every glibc with a function of its own. This program is not linked to it. */
+/* A library that every glibc has and this program is not linked to, and one of its functions. */
 #define SPARE        "libresolv.so.2"
 #define SPARE_SYMBOL "inet_net_pton"
 
@@ -35,7 +35,7 @@ static void *load_spare(void)
     return handle;
 }
 
-START_TEST(global_scope_comes_first)
+START_TEST(finds_global_functions_of_the_wanted_version)
 {
     void *real = dlsym(RTLD_DEFAULT, "getppid");
     ck_assert_ptr_eq(resolve_next("getppid", &nowhere, NULL), real);
@@ -45,7 +45,7 @@ START_TEST(global_scope_comes_first)
 }
 END_TEST
 
-START_TEST(local_objects_are_found_by_soname_and_by_file_name)
+START_TEST(finds_local_objects_by_soname_and_file_name)
 {
     ck_assert_ptr_null(resolve_next(SPARE_SYMBOL, &by_soname, NULL));
     ck_assert_ptr_null(resolve_next(SPARE_SYMBOL, &by_prefix, NULL));
@@ -58,14 +58,14 @@ START_TEST(local_objects_are_found_by_soname_and_by_file_name)
 }
 END_TEST
 
-START_TEST(scope_of_the_calling_object_is_searched)
+START_TEST(searches_the_scope_of_the_caller)
 {
     void *real = dlsym(load_spare(), SPARE_SYMBOL);
     ck_assert_ptr_eq(resolve_next(SPARE_SYMBOL, &nowhere, real), real);
 }
 END_TEST
 
-START_TEST(what_was_found_stays_loaded)
+START_TEST(keeps_the_found_object_loaded)
 {
     void *handle = load_spare();
     ck_assert_ptr_nonnull(resolve_next(SPARE_SYMBOL, &by_soname, NULL));
@@ -75,9 +75,9 @@ START_TEST(what_was_found_stays_loaded)
 }
 END_TEST
 
-/* Whoever asks this way must forget the answer when an object is closed. So cprof does not keep
+/* Callers of resolve_for_caller() drop the result when an object is closed, so cprof need not keep
  * the object loaded. */
-START_TEST(what_a_caller_finds_in_its_own_scope_can_be_unloaded)
+START_TEST(lets_objects_in_the_callers_scope_unload)
 {
     void *handle = load_spare(), *real = dlsym(handle, SPARE_SYMBOL);
     ck_assert_ptr_eq(resolve_for_caller(SPARE_SYMBOL, &nowhere, real), real);
@@ -90,7 +90,7 @@ START_TEST(what_a_caller_finds_in_its_own_scope_can_be_unloaded)
 }
 END_TEST
 
-START_TEST(own_functions_are_never_returned)
+START_TEST(recognizes_its_own_functions)
 {
     ck_assert(resolve_is_own((const void *)&load_spare));
     ck_assert(!resolve_is_own(dlsym(RTLD_DEFAULT, "getppid")));
@@ -98,7 +98,7 @@ START_TEST(own_functions_are_never_returned)
 }
 END_TEST
 
-START_TEST(what_is_behind_is_never_our_own)
+START_TEST(resolve_behind_skips_its_own_functions)
 {
     ck_assert_ptr_eq(resolve_behind("getppid"), dlsym(RTLD_DEFAULT, "getppid"));
     ck_assert_ptr_null(resolve_behind("no_such_function"));
@@ -107,14 +107,14 @@ START_TEST(what_is_behind_is_never_our_own)
 }
 END_TEST
 
-/* A function of an object, and whether the object is hidden. */
+/* A function to find, and whether to hide its object. */
 struct wanted {
     const char *soname, *name;
     void *found;
     bool hide;
 };
 
-static int look(struct dl_phdr_info *info, size_t size, void *data)
+static int find_wanted(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct wanted *w = data;
     struct elf_loaded o;
@@ -127,33 +127,33 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-START_TEST(symbols_are_found_without_the_loader)
+START_TEST(finds_functions_without_dlsym)
 {
     struct wanted w = {.soname = "libc.so.6", .name = "getppid"};
-    ck_assert_int_eq(loader_walk(look, &w), 1);
+    ck_assert_int_eq(loader_walk(find_wanted, &w), 1);
     ck_assert_ptr_eq(w.found, dlsym(RTLD_DEFAULT, "getppid"));
     w.name = "no_such_function";
-    loader_walk(look, &w);
+    loader_walk(find_wanted, &w);
     ck_assert_ptr_null(w.found);
     w.name = "environ"; /* not a function */
-    loader_walk(look, &w);
+    loader_walk(find_wanted, &w);
     ck_assert_ptr_null(w.found);
 }
 END_TEST
 
-START_TEST(an_object_is_hidden)
+START_TEST(hides_an_object_from_dlsym)
 {
     void *handle = load_spare(), *real = dlsym(handle, SPARE_SYMBOL);
     struct wanted w = {.soname = SPARE, .name = SPARE_SYMBOL, .hide = true};
     ck_assert_ptr_nonnull(real);
-    ck_assert_int_eq(loader_walk(look, &w), 1);
+    ck_assert_int_eq(loader_walk(find_wanted, &w), 1);
     ck_assert_ptr_null(dlsym(handle, SPARE_SYMBOL));
-    ck_assert_int_eq(loader_walk(look, &w), 1);
+    ck_assert_int_eq(loader_walk(find_wanted, &w), 1);
     ck_assert_ptr_eq(w.found, real);
 }
 END_TEST
 
-START_TEST(errno_and_dlerror_stay_clean)
+START_TEST(keeps_errno_and_dlerror_clean)
 {
     errno = 77;
     resolve_next("no_such_function", &by_prefix, NULL);
@@ -164,7 +164,7 @@ START_TEST(errno_and_dlerror_stay_clean)
 }
 END_TEST
 
-START_TEST(generation_changes_when_something_is_loaded)
+START_TEST(changes_the_generation_when_an_object_loads)
 {
     uint64_t before = resolve_generation();
     ck_assert_uint_eq(resolve_generation(), before);
@@ -173,7 +173,7 @@ START_TEST(generation_changes_when_something_is_loaded)
 }
 END_TEST
 
-START_TEST(objects_are_found_by_file_name)
+START_TEST(finds_objects_by_file_name)
 {
     char path[512] = "", small[4];
     ck_assert(resolve_object("libc.so", path, sizeof path));
@@ -186,7 +186,7 @@ START_TEST(objects_are_found_by_file_name)
 }
 END_TEST
 
-START_TEST(functions_are_found_in_one_object)
+START_TEST(finds_functions_in_one_object)
 {
     ck_assert_ptr_eq(resolve_in("libc.so", "getppid"), dlsym(RTLD_DEFAULT, "getppid"));
     ck_assert_ptr_null(resolve_in("libc.so", "no_such_function"));
@@ -201,22 +201,22 @@ Suite *suite_resolve(void)
     Suite *suite = suite_create("resolve");
 
     TCase *next = tcase_create("next");
-    tcase_add_test(next, global_scope_comes_first);
-    tcase_add_test(next, local_objects_are_found_by_soname_and_by_file_name);
-    tcase_add_test(next, scope_of_the_calling_object_is_searched);
-    tcase_add_test(next, what_was_found_stays_loaded);
-    tcase_add_test(next, what_a_caller_finds_in_its_own_scope_can_be_unloaded);
-    tcase_add_test(next, own_functions_are_never_returned);
-    tcase_add_test(next, errno_and_dlerror_stay_clean);
-    tcase_add_test(next, what_is_behind_is_never_our_own);
-    tcase_add_test(next, generation_changes_when_something_is_loaded);
+    tcase_add_test(next, finds_global_functions_of_the_wanted_version);
+    tcase_add_test(next, finds_local_objects_by_soname_and_file_name);
+    tcase_add_test(next, searches_the_scope_of_the_caller);
+    tcase_add_test(next, keeps_the_found_object_loaded);
+    tcase_add_test(next, lets_objects_in_the_callers_scope_unload);
+    tcase_add_test(next, recognizes_its_own_functions);
+    tcase_add_test(next, keeps_errno_and_dlerror_clean);
+    tcase_add_test(next, resolve_behind_skips_its_own_functions);
+    tcase_add_test(next, changes_the_generation_when_an_object_loads);
     suite_add_tcase(suite, next);
 
     TCase *objects = tcase_create("objects");
-    tcase_add_test(objects, objects_are_found_by_file_name);
-    tcase_add_test(objects, functions_are_found_in_one_object);
-    tcase_add_test(objects, symbols_are_found_without_the_loader);
-    tcase_add_test(objects, an_object_is_hidden);
+    tcase_add_test(objects, finds_objects_by_file_name);
+    tcase_add_test(objects, finds_functions_in_one_object);
+    tcase_add_test(objects, finds_functions_without_dlsym);
+    tcase_add_test(objects, hides_an_object_from_dlsym);
     suite_add_tcase(suite, objects);
     return suite;
 }

@@ -16,7 +16,7 @@
 
 Suite *suite_config(void);
 
-/* The messages of the load. */
+/* What the last load wrote to standard error. */
 static char lines[16384];
 
 /* Loads the settings from these environment entries alone. */
@@ -25,7 +25,7 @@ static const struct config *load_entries(const char *const *entries)
     static char copies[128][8192];
     int saved = dup(STDERR_FILENO);
     int sink = memfd_create("stderr", MFD_CLOEXEC);
-    /* like a log file, see writer/base/log.c */
+    /* cprof writes messages into a file only if it was opened for appending */
     ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0);
     ck_assert(saved >= 0 && sink >= 0 && dup2(sink, STDERR_FILENO) >= 0);
     clearenv();
@@ -48,7 +48,7 @@ static const struct config *load_entries(const char *const *entries)
 
 #define LOAD(...) load_entries((const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(defaults_are_paritys)
+START_TEST(uses_defaults_without_variables)
 {
     const struct config *c = LOAD("PATH=/bin");
     ck_assert_str_eq(lines, "");
@@ -77,7 +77,7 @@ START_TEST(defaults_are_paritys)
 }
 END_TEST
 
-START_TEST(values_outlive_the_environment)
+START_TEST(keeps_values_after_the_environment_changes)
 {
     const struct config *c = LOAD(
         "CPROF_SKIP_FIRST=10", "CPROF_WAIT= 1", "CPROF_WARMUP=0", "CPROF_ACTIVE=3\n",
@@ -108,7 +108,7 @@ START_TEST(values_outlive_the_environment)
 }
 END_TEST
 
-START_TEST(each_bad_value_is_one_line)
+START_TEST(reports_each_bad_value_in_one_line)
 {
     static const struct {
         const char *entry, *line;
@@ -172,7 +172,7 @@ START_TEST(each_bad_value_is_one_line)
 }
 END_TEST
 
-START_TEST(empty_is_the_default)
+START_TEST(uses_the_default_for_empty_values)
 {
     const struct config *c =
         LOAD("CPROF_ACTIVE=", "CPROF_FOLDER=", "CPROF_USE_GZIP= ", "CPROF_STEP=\t",
@@ -184,7 +184,7 @@ START_TEST(empty_is_the_default)
 }
 END_TEST
 
-START_TEST(long_values_are_cut_in_lines)
+START_TEST(cuts_long_values_in_messages)
 {
     static char entry[6000];
     memset(entry, 'x', sizeof entry - 1);
@@ -210,7 +210,7 @@ START_TEST(long_values_are_cut_in_lines)
 }
 END_TEST
 
-START_TEST(unknown_names_are_one_line)
+START_TEST(suggests_a_name_for_unknown_settings)
 {
     LOAD("CPROF_ACTIVEE=5");
     ck_assert_str_eq(lines, "cprof: CPROF_ACTIVEE: unknown setting; did you mean CPROF_ACTIVE?\n");
@@ -229,7 +229,7 @@ START_TEST(unknown_names_are_one_line)
 }
 END_TEST
 
-START_TEST(every_row_is_a_known_name)
+START_TEST(accepts_the_default_of_every_setting)
 {
 #define X(name, type, field, fallback, min, max, allowed, state, help)                             \
     LOAD(#name "=" fallback);                                                                      \
@@ -240,7 +240,7 @@ START_TEST(every_row_is_a_known_name)
 }
 END_TEST
 
-START_TEST(what_marks_a_step_may_take_an_argument)
+START_TEST(reads_the_nvtx_step_pattern)
 {
     const struct config *c = LOAD("CPROF_STEP=nvtx:train/step:*");
     ck_assert_str_eq(lines, "");
@@ -251,7 +251,7 @@ START_TEST(what_marks_a_step_may_take_an_argument)
 }
 END_TEST
 
-START_TEST(steps_by_name)
+START_TEST(reads_itt_and_symbol_step_names)
 {
     const struct config *c = LOAD("CPROF_STEP=itt:train step *");
     ck_assert_str_eq(lines, "");
@@ -270,7 +270,7 @@ START_TEST(steps_by_name)
 }
 END_TEST
 
-START_TEST(steps_by_class_of_optimizer)
+START_TEST(reads_the_optimizer_step_pattern)
 {
     const struct config *c = LOAD("CPROF_STEP= Optimizer: Adam* ");
     ck_assert_str_eq(lines, "");
@@ -287,7 +287,7 @@ START_TEST(steps_by_class_of_optimizer)
 }
 END_TEST
 
-START_TEST(triggers_take_an_argument)
+START_TEST(reads_triggers_and_their_arguments)
 {
     const struct config *c = LOAD("CPROF_TRIGGER=signal: USR2 ");
     ck_assert_str_eq(lines, "");
@@ -307,7 +307,7 @@ START_TEST(triggers_take_an_argument)
 }
 END_TEST
 
-START_TEST(tensorboard_takes_the_place_of_folder_and_name)
+START_TEST(tensorboard_dir_overrides_folder_and_filename)
 {
     LOAD("CPROF_TENSORBOARD_DIR=tb", "CPROF_FOLDER=a", "CPROF_FILENAME=b.json");
     ck_assert_str_eq(lines,
@@ -319,7 +319,7 @@ START_TEST(tensorboard_takes_the_place_of_folder_and_name)
 }
 END_TEST
 
-START_TEST(a_url_is_not_shown)
+START_TEST(hides_the_remote_url_in_messages)
 {
     static char url[8000] = "CPROF_REMOTE_URL=https://user:secret@host/";
     memset(url + strlen(url), 'x', 5000);
@@ -330,7 +330,7 @@ START_TEST(a_url_is_not_shown)
 }
 END_TEST
 
-START_TEST(keeping_nothing_needs_a_target)
+START_TEST(accepts_keeping_no_trace_with_a_target)
 {
     const struct config *c = LOAD("CPROF_NUM_TRACES_TO_KEEP=0", "CPROF_REMOTE_URL=https://h",
                                   "CPROF_REMOTE_FILE_NAME=none");
@@ -344,7 +344,7 @@ START_TEST(keeping_nothing_needs_a_target)
 }
 END_TEST
 
-START_TEST(missing_parts_that_nobody_needs_are_silent)
+START_TEST(accepts_switched_off_features_silently)
 {
     const struct config *c =
         LOAD("CPROF_NUM_TRACES_TO_KEEP=-1", "CPROF_REMOTE_FILE_NAME=None", "CPROF_WITH_STACK=off",
@@ -357,7 +357,7 @@ START_TEST(missing_parts_that_nobody_needs_are_silent)
 }
 END_TEST
 
-START_TEST(keeping_no_trace_is_refused)
+START_TEST(rejects_keeping_no_trace_without_a_target)
 {
     const struct config *c = LOAD("CPROF_NUM_TRACES_TO_KEEP=0");
     ck_assert_str_eq(lines, "cprof: CPROF_NUM_TRACES_TO_KEEP=0: keeps no trace at all without "
@@ -366,7 +366,7 @@ START_TEST(keeping_no_trace_is_refused)
 }
 END_TEST
 
-START_TEST(counts_mean_nothing_without_schedule)
+START_TEST(ignores_counts_without_a_schedule)
 {
     const struct config *c = LOAD("CPROF_SCHEDULE_SCOPE=none", "CPROF_ACTIVE=9");
     ck_assert_str_eq(
@@ -377,7 +377,7 @@ START_TEST(counts_mean_nothing_without_schedule)
 }
 END_TEST
 
-START_TEST(named_steps_leave_no_cycles)
+START_TEST(named_steps_override_the_schedule)
 {
     const struct config *c =
         LOAD("CPROF_STEPS=10-13", "CPROF_WAIT=3", "CPROF_SCHEDULE_SCOPE=epoch");
@@ -393,7 +393,7 @@ START_TEST(named_steps_leave_no_cycles)
 }
 END_TEST
 
-START_TEST(unsupported_activities)
+START_TEST(ignores_unsupported_activities)
 {
     const struct config *c = LOAD("CPROF_ACTIVITIES=cpu,xpu");
     ck_assert_str_eq(lines, "cprof: CPROF_ACTIVITIES=cpu,xpu: xpu and mtia are not supported; the "
@@ -406,7 +406,7 @@ START_TEST(unsupported_activities)
 }
 END_TEST
 
-START_TEST(log_level_rules_the_lines)
+START_TEST(log_level_filters_messages)
 {
     LOAD("CPROF_ACTIVE=0", "CPROF_LOG=error");
     ck_assert_str_eq(lines, "");
@@ -415,7 +415,7 @@ START_TEST(log_level_rules_the_lines)
 }
 END_TEST
 
-START_TEST(disabled_is_known_from_the_capture)
+START_TEST(reads_enabled_at_the_capture)
 {
     static const struct {
         const char *entry;
@@ -442,7 +442,7 @@ START_TEST(disabled_is_known_from_the_capture)
 }
 END_TEST
 
-START_TEST(the_first_of_two_counts)
+START_TEST(uses_the_first_of_duplicate_variables)
 {
     char *two[] = {(char[]){"CPROF_ACTIVE=7"}, (char[]){"CPROF_ACTIVE=8"}, (char[]){"CPROF_X"},
                    (char[]){"CPROF_LOG=error"}, NULL};
@@ -454,7 +454,7 @@ START_TEST(the_first_of_two_counts)
 }
 END_TEST
 
-START_TEST(too_many_variables_are_told)
+START_TEST(reports_too_many_variables)
 {
     static char entries[120][32];
     const char *list[122];
@@ -470,7 +470,7 @@ START_TEST(too_many_variables_are_told)
 }
 END_TEST
 
-START_TEST(large_variables_are_told)
+START_TEST(reports_too_large_variables)
 {
     static char entries[6][7000];
     const char *list[8];
@@ -488,7 +488,7 @@ START_TEST(large_variables_are_told)
 }
 END_TEST
 
-START_TEST(every_setting_is_printed)
+START_TEST(prints_settings_at_debug_level)
 {
     LOAD("CPROF_LOG=debug", "CPROF_ACTIVE=9");
     int saved = dup(STDERR_FILENO);
@@ -506,7 +506,7 @@ START_TEST(every_setting_is_printed)
 }
 END_TEST
 
-START_TEST(other_variables_are_read_when_asked)
+START_TEST(reads_other_variables_on_demand)
 {
     unsetenv("CPROF_TEST_RANK");
     ck_assert_ptr_null(config_env("CPROF_TEST_RANK"));
@@ -519,32 +519,32 @@ Suite *suite_config(void)
 {
     Suite *suite = suite_create("config");
     TCase *tcase = tcase_create("config");
-    tcase_add_test(tcase, defaults_are_paritys);
-    tcase_add_test(tcase, values_outlive_the_environment);
-    tcase_add_test(tcase, each_bad_value_is_one_line);
-    tcase_add_test(tcase, empty_is_the_default);
-    tcase_add_test(tcase, long_values_are_cut_in_lines);
-    tcase_add_test(tcase, unknown_names_are_one_line);
-    tcase_add_test(tcase, every_row_is_a_known_name);
-    tcase_add_test(tcase, what_marks_a_step_may_take_an_argument);
-    tcase_add_test(tcase, triggers_take_an_argument);
-    tcase_add_test(tcase, tensorboard_takes_the_place_of_folder_and_name);
-    tcase_add_test(tcase, a_url_is_not_shown);
-    tcase_add_test(tcase, keeping_nothing_needs_a_target);
-    tcase_add_test(tcase, missing_parts_that_nobody_needs_are_silent);
-    tcase_add_test(tcase, steps_by_name);
-    tcase_add_test(tcase, steps_by_class_of_optimizer);
-    tcase_add_test(tcase, keeping_no_trace_is_refused);
-    tcase_add_test(tcase, counts_mean_nothing_without_schedule);
-    tcase_add_test(tcase, named_steps_leave_no_cycles);
-    tcase_add_test(tcase, unsupported_activities);
-    tcase_add_test(tcase, log_level_rules_the_lines);
-    tcase_add_test(tcase, disabled_is_known_from_the_capture);
-    tcase_add_test(tcase, the_first_of_two_counts);
-    tcase_add_test(tcase, too_many_variables_are_told);
-    tcase_add_test(tcase, large_variables_are_told);
-    tcase_add_test(tcase, every_setting_is_printed);
-    tcase_add_test(tcase, other_variables_are_read_when_asked);
+    tcase_add_test(tcase, uses_defaults_without_variables);
+    tcase_add_test(tcase, keeps_values_after_the_environment_changes);
+    tcase_add_test(tcase, reports_each_bad_value_in_one_line);
+    tcase_add_test(tcase, uses_the_default_for_empty_values);
+    tcase_add_test(tcase, cuts_long_values_in_messages);
+    tcase_add_test(tcase, suggests_a_name_for_unknown_settings);
+    tcase_add_test(tcase, accepts_the_default_of_every_setting);
+    tcase_add_test(tcase, reads_the_nvtx_step_pattern);
+    tcase_add_test(tcase, reads_triggers_and_their_arguments);
+    tcase_add_test(tcase, tensorboard_dir_overrides_folder_and_filename);
+    tcase_add_test(tcase, hides_the_remote_url_in_messages);
+    tcase_add_test(tcase, accepts_keeping_no_trace_with_a_target);
+    tcase_add_test(tcase, accepts_switched_off_features_silently);
+    tcase_add_test(tcase, reads_itt_and_symbol_step_names);
+    tcase_add_test(tcase, reads_the_optimizer_step_pattern);
+    tcase_add_test(tcase, rejects_keeping_no_trace_without_a_target);
+    tcase_add_test(tcase, ignores_counts_without_a_schedule);
+    tcase_add_test(tcase, named_steps_override_the_schedule);
+    tcase_add_test(tcase, ignores_unsupported_activities);
+    tcase_add_test(tcase, log_level_filters_messages);
+    tcase_add_test(tcase, reads_enabled_at_the_capture);
+    tcase_add_test(tcase, uses_the_first_of_duplicate_variables);
+    tcase_add_test(tcase, reports_too_many_variables);
+    tcase_add_test(tcase, reports_too_large_variables);
+    tcase_add_test(tcase, prints_settings_at_debug_level);
+    tcase_add_test(tcase, reads_other_variables_on_demand);
     suite_add_tcase(suite, tcase);
     return suite;
 }

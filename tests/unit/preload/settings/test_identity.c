@@ -23,7 +23,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(mkdtemp(base));
 }
 
-/* Lets this process be a launcher from now on. */
+/* identity_ranks_wrote() finds traces only for a process that has had a child. */
 static void have_a_child(void)
 {
     pid_t child = fork();
@@ -48,10 +48,10 @@ static void make_folders(const char *path)
     }
 }
 
-/* The places of names that people choose. */
+/* Where a name that the user chose can stand. */
 enum place { IN_FOLDER, IN_FILE_NAME, IN_RUN_NAME, IN_DIRECTORY, PLACES };
 
-/* Runs a process whose settings have the name in this place. */
+/* Starts identity.c with the name in this place. */
 static void start(enum place place, const char *name)
 {
     static char folder[PATH_MAX], file[PATH_MAX], directory[PATH_MAX];
@@ -67,7 +67,7 @@ static void start(enum place place, const char *name)
     identity_start(&config);
 }
 
-/* Makes such a process leave a trace and returns the trace's path. */
+/* Writes a trace of such a process and returns its path. */
 static const char *leave_trace(enum place place, const char *name)
 {
     static char path[PATH_MAX];
@@ -96,9 +96,9 @@ static void check_found(const char *path, const char *name)
     globfree(&found);
 }
 
-START_TEST(a_name_is_no_pattern)
+START_TEST(takes_pattern_characters_in_names_literally)
 {
-    /* Another name, which the first would match as a pattern. */
+    /* The first name of a row, read as a pattern, would match the second. */
     static const char *const names[][2] = {
         {"lr[0.1]", "lr0"},      {"layers=[2,3]", "layers=,"}, {"[!a]", "b"}, {"a*b", "axb"},
         {"what?", "whatx"},      {"back\\slash", "backslash"}, {"[", "x"},    {"end\\", "end"},
@@ -115,7 +115,7 @@ START_TEST(a_name_is_no_pattern)
 }
 END_TEST
 
-START_TEST(without_a_child_it_is_no_launcher)
+START_TEST(finds_rank_traces_only_with_children)
 {
     leave_trace(IN_FOLDER, "name");
     ck_assert(!identity_ranks_wrote());
@@ -126,7 +126,7 @@ START_TEST(without_a_child_it_is_no_launcher)
 }
 END_TEST
 
-START_TEST(a_trace_from_before_is_no_rank_s)
+START_TEST(ignores_traces_older_than_its_start)
 {
     const char *path = leave_trace(IN_FOLDER, "name");
     have_a_child();
@@ -138,7 +138,7 @@ START_TEST(a_trace_from_before_is_no_rank_s)
 }
 END_TEST
 
-START_TEST(a_long_path_of_such_names)
+START_TEST(finds_traces_under_a_long_escaped_path)
 {
     enum { LEVEL = 200, LEVELS = 15 };
     char name[LEVEL * LEVELS];
@@ -156,10 +156,10 @@ Suite *suite_identity(void)
     Suite *suite = suite_create("identity");
     TCase *tcase = tcase_create("identity");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, a_name_is_no_pattern, 0, PLACES);
-    tcase_add_test(tcase, without_a_child_it_is_no_launcher);
-    tcase_add_test(tcase, a_trace_from_before_is_no_rank_s);
-    tcase_add_test(tcase, a_long_path_of_such_names);
+    tcase_add_loop_test(tcase, takes_pattern_characters_in_names_literally, 0, PLACES);
+    tcase_add_test(tcase, finds_rank_traces_only_with_children);
+    tcase_add_test(tcase, ignores_traces_older_than_its_start);
+    tcase_add_test(tcase, finds_traces_under_a_long_escaped_path);
     suite_add_tcase(suite, tcase);
     return suite;
 }

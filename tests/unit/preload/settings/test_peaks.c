@@ -11,7 +11,7 @@
 
 static struct flop_peaks peaks;
 
-START_TEST(one_number_is_for_every_type)
+START_TEST(applies_one_number_to_every_type)
 {
     ck_assert(peaks_read(" 989.4 ", &peaks));
     for (unsigned i = 0; i < FLOP_OTHER; i++)
@@ -20,7 +20,7 @@ START_TEST(one_number_is_for_every_type)
 }
 END_TEST
 
-START_TEST(a_list)
+START_TEST(reads_a_list_of_types)
 {
     ck_assert(peaks_read("bf16=989.5, float32 = 67,tf32=494,cpu=0.5", &peaks));
     ck_assert_double_eq(peaks.gpu[FLOP_BF16], 989.5);
@@ -32,7 +32,7 @@ START_TEST(a_list)
 }
 END_TEST
 
-START_TEST(nonsense_is_one_line)
+START_TEST(rejects_bad_values_with_one_line)
 {
     static const char *const texts[] = {"-1",    "0",      "nan",    "inf",     "1e3",     "bf16",
                                         "bf16=", "bf16=0", "half=1", "bf16=1;", "bf16=1,", "1,2",
@@ -53,7 +53,7 @@ static double peak(const char *name, uint32_t major, uint32_t minor, unsigned cl
     return peak_tflops(&device, class);
 }
 
-START_TEST(by_name)
+START_TEST(finds_peaks_by_device_name)
 {
     ck_assert_double_eq_tol(peak("NVIDIA H100 80GB HBM3", 9, 0, FLOP_BF16), 989.4, 0.01);
     ck_assert_double_eq_tol(peak("NVIDIA H100 PCIe", 9, 0, FLOP_BF16), 756.5, 0.01);
@@ -68,7 +68,7 @@ START_TEST(by_name)
 END_TEST
 
 /* Operations per clock and SM x 100 SMs x 2 GHz. */
-START_TEST(by_capability)
+START_TEST(computes_peaks_from_the_capability)
 {
     ck_assert_double_eq(peak("NVIDIA X9000", 9, 0, FLOP_BF16), 4096 * 100 * 2e9 / 1e12);
     ck_assert_double_eq(peak(NULL, 8, 6, FLOP_FP32), 256 * 100 * 2e9 / 1e12);
@@ -82,11 +82,11 @@ Suite *suite_peaks(void)
 {
     Suite *suite = suite_create("peaks");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, one_number_is_for_every_type);
-    tcase_add_test(all, a_list);
-    tcase_add_test(all, nonsense_is_one_line);
-    tcase_add_test(all, by_name);
-    tcase_add_test(all, by_capability);
+    tcase_add_test(all, applies_one_number_to_every_type);
+    tcase_add_test(all, reads_a_list_of_types);
+    tcase_add_test(all, rejects_bad_values_with_one_line);
+    tcase_add_test(all, finds_peaks_by_device_name);
+    tcase_add_test(all, computes_peaks_from_the_capability);
     suite_add_tcase(suite, all);
     return suite;
 }

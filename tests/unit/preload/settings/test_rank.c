@@ -24,16 +24,17 @@ static const char *lookup(const char *name)
     return NULL;
 }
 
-/* Reads the rank from these entries. `lines` receives the messages. */
+/* What the last read wrote to standard error. */
 static char lines[2048];
 
+/* Reads the rank from these entries. */
 static struct rank_info read_rank(const char *const *entries, bool warn)
 {
     struct rank_info info;
     memset(&info, 0x55, sizeof info);
     int saved = dup(STDERR_FILENO);
     int sink = memfd_create("stderr", MFD_CLOEXEC);
-    /* like a log file, see writer/base/log.c */
+    /* cprof writes messages into a file only if it was opened for appending */
     ck_assert_int_eq(fcntl(sink, F_SETFL, O_APPEND), 0);
     ck_assert(saved >= 0 && sink >= 0 && dup2(sink, STDERR_FILENO) >= 0);
     environment = entries;
@@ -63,7 +64,7 @@ static void expect(struct rank_info info, const char *source, int rank, int worl
     ck_assert_int_eq(info.node_rank, node);
 }
 
-START_TEST(nothing_is_rank_0_of_1)
+START_TEST(defaults_to_rank_0_of_1)
 {
     struct rank_info info = READ("PATH=/bin");
     expect(info, "default", 0, 1, 0, 1, 0);
@@ -72,7 +73,7 @@ START_TEST(nothing_is_rank_0_of_1)
 }
 END_TEST
 
-START_TEST(torchrun)
+START_TEST(reads_torchrun_variables)
 {
     struct rank_info info = READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4",
                                  "GROUP_RANK=1", "NODE_RANK=7");
@@ -90,7 +91,7 @@ START_TEST(torchrun)
 }
 END_TEST
 
-START_TEST(rank_alone)
+START_TEST(accepts_a_rank_without_world_size)
 {
     struct rank_info info = READ("RANK=3");
     expect(info, "torchrun", 3, 4, 0, 1, 0);
@@ -98,7 +99,7 @@ START_TEST(rank_alone)
 }
 END_TEST
 
-START_TEST(ranks_that_meet_on_this_host)
+START_TEST(derives_local_ranks_from_a_loopback_master)
 {
     static const char *const here[] = {"MASTER_ADDR=localhost", "MASTER_ADDR=127.0.0.1",
                                        "MASTER_ADDR=::1"};
@@ -106,7 +107,7 @@ START_TEST(ranks_that_meet_on_this_host)
         struct rank_info info = READ("RANK=2", "WORLD_SIZE=4", here[i]);
         expect(info, "torchrun", 2, 4, 2, 4, 0);
         ck_assert(info.local_known && info.one_host);
-        ck_assert(READ(here[i]).one_host); /* set for torch only */
+        ck_assert(READ(here[i]).one_host); /* without a rank, too */
     }
     expect(READ("RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1", here[0]),
            "torchrun", 2, 4, 0, 1, 2); /* an explicit value wins */
@@ -117,7 +118,7 @@ START_TEST(ranks_that_meet_on_this_host)
 }
 END_TEST
 
-START_TEST(open_mpi)
+START_TEST(reads_open_mpi_variables)
 {
     /* OMPI_COMM_WORLD_NODE_RANK counts processes on the node: this is process 1 of node 1. */
     expect(READ("OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_RANK=1",
@@ -129,7 +130,7 @@ START_TEST(open_mpi)
 }
 END_TEST
 
-START_TEST(pmi_and_pmix)
+START_TEST(reads_pmi_and_pmix_variables)
 {
     expect(READ("PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2"), "PMI", 3, 4,
            1, 2, 1);
@@ -144,7 +145,7 @@ START_TEST(pmi_and_pmix)
 }
 END_TEST
 
-START_TEST(slurm)
+START_TEST(reads_slurm_variables)
 {
     expect(READ("SLURM_PROCID=6", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=7", "SLURM_NTASKS=9",
                 "SLURM_LOCALID=2", "SLURM_NODEID=1", "SLURM_STEP_TASKS_PER_NODE=4,3"),
@@ -156,7 +157,7 @@ START_TEST(slurm)
 }
 END_TEST
 
-START_TEST(slurm_tasks_per_node_lists)
+START_TEST(parses_slurm_tasks_per_node)
 {
     static const struct {
         const char *list, *node;
@@ -179,7 +180,7 @@ START_TEST(slurm_tasks_per_node_lists)
 }
 END_TEST
 
-START_TEST(slurm_outside_a_step_is_one_process)
+START_TEST(treats_slurm_without_a_step_as_one_process)
 {
     /* Plain python in the script of sbatch. */
     struct rank_info info = READ("SLURM_JOB_ID=77", "SLURM_PROCID=0", "SLURM_NTASKS=16",
@@ -196,7 +197,7 @@ START_TEST(slurm_outside_a_step_is_one_process)
 }
 END_TEST
 
-START_TEST(lightnings_launcher)
+START_TEST(reads_lightning_variables)
 {
     struct rank_info info = READ("LOCAL_RANK=2", "WORLD_SIZE=4", "NODE_RANK=0");
     expect(info, "LOCAL_RANK", 2, 4, 2, 3, 0);
@@ -210,7 +211,7 @@ START_TEST(lightnings_launcher)
 }
 END_TEST
 
-START_TEST(order_of_launchers)
+START_TEST(prefers_torchrun_then_mpi_then_slurm)
 {
     expect(READ("RANK=1", "WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
                 "OMPI_COMM_WORLD_LOCAL_RANK=3", "SLURM_PROCID=5", "SLURM_STEP_ID=0"),
@@ -223,20 +224,20 @@ START_TEST(order_of_launchers)
 }
 END_TEST
 
-START_TEST(gaps_come_from_whoever_tells_the_same_rank)
+START_TEST(fills_gaps_from_launchers_that_agree)
 {
     /* sbatch scripts export RANK and WORLD_SIZE from Slurm's variables. */
     expect(READ("RANK=5", "WORLD_SIZE=8", "SLURM_PROCID=5", "SLURM_STEP_ID=0", "SLURM_NTASKS=8",
                 "SLURM_LOCALID=1", "SLURM_NODEID=1", "SLURM_NTASKS_PER_NODE=4"),
            "torchrun", 5, 8, 1, 4, 1);
-    /* torchrun under srun: Slurm counts the agents, whose world is another one. */
+    /* torchrun under srun: Slurm's numbers are those of the agents and do not apply to ranks. */
     expect(READ("RANK=1", "WORLD_SIZE=8", "SLURM_PROCID=1", "SLURM_STEP_ID=0", "SLURM_NTASKS=2",
                 "SLURM_LOCALID=0", "SLURM_NODEID=1", "SLURM_NTASKS_PER_NODE=1"),
            "torchrun", 1, 8, 0, 1, 0);
 }
 END_TEST
 
-START_TEST(a_local_rank_that_nobody_tells_is_not_known)
+START_TEST(leaves_an_unset_local_rank_unknown)
 {
     ck_assert(!READ("RANK=1", "WORLD_SIZE=2").local_known);
     ck_assert(!READ("PMIX_RANK=1").local_known);
@@ -246,7 +247,7 @@ START_TEST(a_local_rank_that_nobody_tells_is_not_known)
 }
 END_TEST
 
-START_TEST(garbage_is_ignored_with_one_line)
+START_TEST(ignores_invalid_numbers_with_one_line)
 {
     struct rank_info info = READ("RANK=abc", "WORLD_SIZE=8");
     ck_assert(!info.known);
@@ -267,7 +268,7 @@ START_TEST(garbage_is_ignored_with_one_line)
 }
 END_TEST
 
-START_TEST(contradictions_are_ignored_with_one_line)
+START_TEST(ignores_contradictory_sizes_with_one_line)
 {
     struct rank_info info = READ("RANK=7", "WORLD_SIZE=4");
     expect(info, "torchrun", 7, 8, 0, 1, 0);
@@ -290,21 +291,21 @@ Suite *suite_rank(void)
 {
     Suite *suite = suite_create("rank");
     TCase *tcase = tcase_create("rank");
-    tcase_add_test(tcase, nothing_is_rank_0_of_1);
-    tcase_add_test(tcase, torchrun);
-    tcase_add_test(tcase, rank_alone);
-    tcase_add_test(tcase, ranks_that_meet_on_this_host);
-    tcase_add_test(tcase, open_mpi);
-    tcase_add_test(tcase, pmi_and_pmix);
-    tcase_add_test(tcase, slurm);
-    tcase_add_test(tcase, slurm_tasks_per_node_lists);
-    tcase_add_test(tcase, slurm_outside_a_step_is_one_process);
-    tcase_add_test(tcase, lightnings_launcher);
-    tcase_add_test(tcase, order_of_launchers);
-    tcase_add_test(tcase, gaps_come_from_whoever_tells_the_same_rank);
-    tcase_add_test(tcase, a_local_rank_that_nobody_tells_is_not_known);
-    tcase_add_test(tcase, garbage_is_ignored_with_one_line);
-    tcase_add_test(tcase, contradictions_are_ignored_with_one_line);
+    tcase_add_test(tcase, defaults_to_rank_0_of_1);
+    tcase_add_test(tcase, reads_torchrun_variables);
+    tcase_add_test(tcase, accepts_a_rank_without_world_size);
+    tcase_add_test(tcase, derives_local_ranks_from_a_loopback_master);
+    tcase_add_test(tcase, reads_open_mpi_variables);
+    tcase_add_test(tcase, reads_pmi_and_pmix_variables);
+    tcase_add_test(tcase, reads_slurm_variables);
+    tcase_add_test(tcase, parses_slurm_tasks_per_node);
+    tcase_add_test(tcase, treats_slurm_without_a_step_as_one_process);
+    tcase_add_test(tcase, reads_lightning_variables);
+    tcase_add_test(tcase, prefers_torchrun_then_mpi_then_slurm);
+    tcase_add_test(tcase, fills_gaps_from_launchers_that_agree);
+    tcase_add_test(tcase, leaves_an_unset_local_rank_unknown);
+    tcase_add_test(tcase, ignores_invalid_numbers_with_one_line);
+    tcase_add_test(tcase, ignores_contradictory_sizes_with_one_line);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -12,14 +12,14 @@ Suite *suite_remote_names(void);
 
 struct source {
     const char *text;
-    unsigned most; /* the caller has no more numbers; 0: unlimited */
-    unsigned asked;
+    unsigned most;  /* the largest number that make() accepts; 0: unlimited */
+    unsigned calls; /* how often make() was called */
 };
 
 static bool make(void *arg, unsigned number, char *name, unsigned long size)
 {
     struct source *source = arg;
-    source->asked++;
+    source->calls++;
     if (source->most && number > source->most)
         return false;
     if (number == 1)
@@ -39,21 +39,21 @@ static const char *take(const char *text)
     return name;
 }
 
-START_TEST(no_name_is_given_out_twice)
+START_TEST(gives_each_name_out_once)
 {
     ck_assert_str_eq(take("a"), "a");
     ck_assert_str_eq(take("b"), "b");
-    ck_assert_str_eq(take("a-2"), "a-2"); /* another rank's own name */
+    ck_assert_str_eq(take("a-2"), "a-2"); /* the plain name of another trace */
     ck_assert_str_eq(take("a"), "a-3");
     ck_assert_str_eq(take("a"), "a-4");
-    ck_assert_str_eq(take("a-4"), "a-4-2"); /* the reverse case */
+    ck_assert_str_eq(take("a-4"), "a-4-2"); /* a plain name that was given out above */
     ck_assert_str_eq(take("b"), "b-2");
     ck_assert_str_eq(take(""), "");
     ck_assert_str_eq(take(""), "-2");
 }
 END_TEST
 
-START_TEST(many_traces_of_one_name)
+START_TEST(numbers_equal_names_in_linear_time)
 {
     struct source source = {.text = "rank0.json"};
     char expected[64];
@@ -62,13 +62,13 @@ START_TEST(many_traces_of_one_name)
         snprintf(expected, sizeof expected, n == 1 ? "rank0.json" : "rank0.json-%u", n);
         ck_assert_str_eq(name, expected);
     }
-    ck_assert_msg(source.asked < 20000, "%u names were made", source.asked);
+    ck_assert_msg(source.calls < 20000, "%u names were made", source.calls);
     ck_assert_uint_eq(names.used, 10000);
     ck_assert_uint_le(names.room, 16384);
 }
 END_TEST
 
-START_TEST(many_traces_of_their_own_names)
+START_TEST(keeps_many_different_names_unchanged)
 {
     char text[32];
     for (int n = 0; n < 10000; n++) {
@@ -84,7 +84,7 @@ START_TEST(many_traces_of_their_own_names)
 }
 END_TEST
 
-START_TEST(a_maker_without_a_name)
+START_TEST(fails_when_the_maker_has_no_name)
 {
     struct source source = {.text = "a", .most = 1};
     ck_assert(remote_names_take(&names, make, &source, name, sizeof name));
@@ -103,10 +103,10 @@ Suite *suite_remote_names(void)
     Suite *suite = suite_create("remote_names");
     TCase *tcase = tcase_create("names");
     tcase_add_checked_fixture(tcase, NULL, forget);
-    tcase_add_test(tcase, no_name_is_given_out_twice);
-    tcase_add_test(tcase, many_traces_of_one_name);
-    tcase_add_test(tcase, many_traces_of_their_own_names);
-    tcase_add_test(tcase, a_maker_without_a_name);
+    tcase_add_test(tcase, gives_each_name_out_once);
+    tcase_add_test(tcase, numbers_equal_names_in_linear_time);
+    tcase_add_test(tcase, keeps_many_different_names_unchanged);
+    tcase_add_test(tcase, fails_when_the_maker_has_no_name);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -18,8 +18,7 @@ Suite *suite_run_names(void);
 
 /* ---- script names ---- */
 
-/* Returns the script of a command line whose arguments are separated by
- * . */
+/* Returns the script of a command line. '|' separates its arguments. */
 static const char *script(const char *arguments)
 {
     static char out[NAMES_SCRIPT_SIZE];
@@ -34,7 +33,7 @@ static const char *script(const char *arguments)
     return out;
 }
 
-START_TEST(scripts_of_python)
+START_TEST(names_python_scripts)
 {
     static const char *const rows[][2] = {
         {"python|train.py", "train"},
@@ -75,7 +74,7 @@ START_TEST(scripts_of_python)
 }
 END_TEST
 
-START_TEST(scripts_of_other_programs)
+START_TEST(names_other_programs)
 {
     ck_assert_str_eq(script("./build/train_gpu|x.py"), "train_gpu");
     ck_assert_str_eq(script("-bash"), "bash");
@@ -86,7 +85,7 @@ START_TEST(scripts_of_other_programs)
 }
 END_TEST
 
-START_TEST(scripts_of_broken_command_lines)
+START_TEST(handles_broken_command_lines)
 {
     char out[NAMES_SCRIPT_SIZE], small[4], cmdline[1000];
     names_script_of("", 0, out, sizeof out);
@@ -102,7 +101,7 @@ START_TEST(scripts_of_broken_command_lines)
 }
 END_TEST
 
-START_TEST(children_of_multiprocessing)
+START_TEST(recognizes_multiprocessing_children)
 {
     static const char spawn[] = "python3\0-c\0from multiprocessing.spawn import spawn_main; "
                                 "spawn_main(tracker_fd=5)\0--multiprocessing-fork";
@@ -122,9 +121,9 @@ START_TEST(children_of_multiprocessing)
 }
 END_TEST
 
-/* A process keeps its command line, so this test program starts itself again as train.py. That
- * starts `depth` nested children of multiprocessing. The last one reports its script and the
- * start of its launch, and skips the test's main(). */
+/* A process cannot change its command line, so this test program executes itself as train.py, which
+ * starts `depth` nested children of multiprocessing. The last child prints its script and the start
+ * of its launch, and ends before main(). */
 static void start_again(int depth)
 {
     char number[12];
@@ -156,10 +155,10 @@ __attribute__((constructor)) static void started_again(void)
     _exit(write(STDOUT_FILENO, out, (size_t)length) != length);
 }
 
-/* The report of the last of `depth` children; of train.py itself if depth is 0. */
-static const char *told_at_depth(const char *depth)
+/* What the last of `depth` children prints; depth 0: train.py itself. */
+static const char *report_at_depth(const char *depth)
 {
-    static char told[NAMES_SCRIPT_SIZE + 32];
+    static char report[NAMES_SCRIPT_SIZE + 32];
     int ends[2];
     ck_assert_int_eq(pipe(ends), 0);
     pid_t pid = fork();
@@ -170,14 +169,14 @@ static const char *told_at_depth(const char *depth)
         _exit(1);
     }
     close(ends[1]);
-    ssize_t length = read(ends[0], told, sizeof told - 1);
-    told[length < 0 ? 0 : length] = '\0';
+    ssize_t length = read(ends[0], report, sizeof report - 1);
+    report[length < 0 ? 0 : length] = '\0';
     close(ends[0]);
     waitpid(pid, NULL, 0);
-    return told;
+    return report;
 }
 
-START_TEST(children_have_the_scripts_name_and_start)
+START_TEST(children_inherit_script_name_and_start)
 {
     static const char *const depths[] = {"0", "1", "2", "3"};
     long long started = 0, now = time(NULL);
@@ -185,7 +184,7 @@ START_TEST(children_have_the_scripts_name_and_start)
         char name[NAMES_SCRIPT_SIZE] = "";
         /* train.py started by a program that is not part of the run */
         setenv("CPROF_START_TIME", "1000", 1);
-        ck_assert_int_eq(sscanf(told_at_depth(depths[i]), "%96s %lld", name, &started), 2);
+        ck_assert_int_eq(sscanf(report_at_depth(depths[i]), "%96s %lld", name, &started), 2);
         ck_assert_str_eq(name, "train");
         ck_assert_int_ge(started, now);
     }
@@ -193,7 +192,7 @@ START_TEST(children_have_the_scripts_name_and_start)
     setenv("NAMES_TEST_DEPTH", "0", 1);
     setenv("CPROF_START_TIME", "1000", 1);
     int ends[2];
-    char told[64] = "";
+    char report[64] = "";
     ck_assert_int_eq(pipe(ends), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -201,14 +200,14 @@ START_TEST(children_have_the_scripts_name_and_start)
         start_again(0);
     }
     close(ends[1]);
-    ck_assert_int_gt(read(ends[0], told, sizeof told - 1), 0);
+    ck_assert_int_gt(read(ends[0], report, sizeof report - 1), 0);
     close(ends[0]);
     waitpid(pid, NULL, 0);
-    ck_assert_str_eq(strchr(told, ' '), " 1000");
+    ck_assert_str_eq(strchr(report, ' '), " 1000");
 }
 END_TEST
 
-START_TEST(script_of_this_process)
+START_TEST(names_this_process)
 {
     char out[NAMES_SCRIPT_SIZE];
     errno = 77;
@@ -247,7 +246,7 @@ static const char *run_of(const char *setting, const char *const *entries)
 
 #define RUN(...) run_of("", (const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(runs_by_setting)
+START_TEST(takes_the_run_name_from_the_setting)
 {
     ck_assert_str_eq(run_of("mine", (const char *const[]){"RUN_NAME=x", NULL}), "mine");
     ck_assert_str_eq(run_of("a/b/../c", (const char *const[]){NULL}), "a_b_.._c");
@@ -259,7 +258,7 @@ START_TEST(runs_by_setting)
 }
 END_TEST
 
-START_TEST(long_run_names_are_cut_between_characters)
+START_TEST(cuts_long_run_names_between_characters)
 {
     char setting[600];
     for (size_t i = 0; i + 2 < sizeof setting; i += 2)
@@ -275,7 +274,7 @@ START_TEST(long_run_names_are_cut_between_characters)
 }
 END_TEST
 
-START_TEST(runs_by_launcher)
+START_TEST(takes_the_run_name_from_the_launcher)
 {
     ck_assert_str_eq(RUN("RUN_NAME=b", "COMPOSER_RUN_NAME=a", "TORCHELASTIC_RUN_ID=c"), "a");
     ck_assert_str_eq(RUN("RUN_NAME=b", "TORCHELASTIC_RUN_ID=c"), "b");
@@ -296,7 +295,7 @@ START_TEST(runs_by_launcher)
 }
 END_TEST
 
-START_TEST(runs_in_slurm)
+START_TEST(takes_the_run_name_from_slurm)
 {
     ck_assert_str_eq(
         RUN("SLURM_JOB_ID=9", "SLURM_STEP_ID=3", "SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=1"),
@@ -323,7 +322,7 @@ START_TEST(runs_in_slurm)
 }
 END_TEST
 
-START_TEST(runs_by_script_and_time)
+START_TEST(builds_the_run_name_from_script_and_time)
 {
     char small[8];
     static const char *const nothing[] = {NULL};
@@ -338,11 +337,12 @@ END_TEST
 
 /* ---- start of the launch ---- */
 
-/* Runs the constructor's part as program in a child with `extra` set. Returns its start time. */
+/* Runs names_capture() in a child named `program`, with the variables `extra`. Returns the child's
+ * start time. exported: whether the child's environment holds that time; or NULL. */
 static int64_t capture_as(const char *program, const char *extra, bool *exported)
 {
     int ends[2];
-    int64_t told[2] = {-1, 0};
+    int64_t report[2] = {-1, 0};
     ck_assert_int_eq(pipe(ends), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -355,23 +355,23 @@ static int64_t capture_as(const char *program, const char *extra, bool *exported
         config_capture();
         names_capture();
         const char *value = getenv("CPROF_START_TIME");
-        told[0] = names_start_time();
+        report[0] = names_start_time();
         char whole[48];
         snprintf(whole, sizeof whole, "%lld.%09lld", (long long)(names_start_ns() / 1000000000),
                  (long long)(names_start_ns() % 1000000000));
-        told[1] = value && strcmp(value, whole) == 0;
-        _exit(write(ends[1], told, sizeof told) != sizeof told);
+        report[1] = value && strcmp(value, whole) == 0;
+        _exit(write(ends[1], report, sizeof report) != sizeof report);
     }
     close(ends[1]);
-    ck_assert_int_eq(read(ends[0], told, sizeof told), sizeof told);
+    ck_assert_int_eq(read(ends[0], report, sizeof report), sizeof report);
     close(ends[0]);
     waitpid(pid, NULL, 0);
     if (exported)
-        *exported = told[1];
-    return told[0];
+        *exported = report[1];
+    return report[0];
 }
 
-START_TEST(a_launch_shares_its_start)
+START_TEST(ranks_share_the_start_of_their_launch)
 {
     int64_t now = time(NULL);
     setenv("CPROF_START_TIME", "1000", 1);
@@ -380,14 +380,14 @@ START_TEST(a_launch_shares_its_start)
                      1000);
     ck_assert_int_eq(capture_as("a.out", "PMI_RANK=0 PMI_SIZE=4", NULL), 1000);
     ck_assert_int_eq(capture_as("bash", "RANK=1 WORLD_SIZE=2", NULL), 1000);
-    /* A run of its own, whatever preloaded program started it. */
+    /* Without other ranks, a process begins a run of its own and ignores the inherited start. */
     ck_assert_int_ge(capture_as("python", "X=1", NULL), now);
     ck_assert_int_ge(capture_as("python", "RANK=0 WORLD_SIZE=1", NULL), now);
     ck_assert_int_ge(capture_as("python", "SLURM_PROCID=0 SLURM_NTASKS=16", NULL), now);
 }
 END_TEST
 
-START_TEST(a_start_is_known_to_the_nanosecond)
+START_TEST(reads_the_start_to_the_nanosecond)
 {
     setenv("CPROF_START_TIME", "1000.000000321", 1);
     pid_t pid = fork();
@@ -404,7 +404,7 @@ START_TEST(a_start_is_known_to_the_nanosecond)
 }
 END_TEST
 
-START_TEST(a_launcher_exports_its_start)
+START_TEST(launchers_export_their_start)
 {
     bool exported = false;
     int64_t now = time(NULL);
@@ -418,7 +418,7 @@ START_TEST(a_launcher_exports_its_start)
 }
 END_TEST
 
-START_TEST(shells_export_nothing)
+START_TEST(shells_export_no_start)
 {
     static const char *const shells[] = {"sh", "bash", "-bash", "dash", "zsh", "tmux", "sshd"};
     bool exported = true;
@@ -434,7 +434,7 @@ START_TEST(shells_export_nothing)
 }
 END_TEST
 
-START_TEST(a_bad_start_is_replaced)
+START_TEST(replaces_an_invalid_start)
 {
     static const char *const bad[] = {"",
                                       "0",
@@ -457,7 +457,7 @@ START_TEST(a_bad_start_is_replaced)
 }
 END_TEST
 
-START_TEST(disabled_exports_nothing)
+START_TEST(exports_no_start_while_disabled)
 {
     bool exported = true;
     unsetenv("CPROF_START_TIME");
@@ -468,7 +468,7 @@ END_TEST
 
 /* ---- format variables ---- */
 
-START_TEST(sixteen_variables)
+START_TEST(expands_all_sixteen_variables)
 {
     struct names_values values;
     struct rank_info rank = {.rank = 5,
@@ -509,7 +509,7 @@ START_TEST(sixteen_variables)
 END_TEST
 
 /* Python's str() of each of these numbers of microseconds, divided by a million. */
-START_TEST(seconds_as_python_writes_them)
+START_TEST(formats_seconds_as_python_does)
 {
     static const struct {
         int64_t us;
@@ -535,29 +535,29 @@ Suite *suite_run_names(void)
 {
     Suite *suite = suite_create("run_names");
     TCase *tcase = tcase_create("names");
-    tcase_add_test(tcase, scripts_of_python);
-    tcase_add_test(tcase, scripts_of_other_programs);
-    tcase_add_test(tcase, scripts_of_broken_command_lines);
-    tcase_add_test(tcase, children_of_multiprocessing);
+    tcase_add_test(tcase, names_python_scripts);
+    tcase_add_test(tcase, names_other_programs);
+    tcase_add_test(tcase, handles_broken_command_lines);
+    tcase_add_test(tcase, recognizes_multiprocessing_children);
     if (under_valgrind())
-        fprintf(stderr, "names: children_have_the_scripts_name_and_start is skipped under "
-                        "valgrind, which is what /proc/self/exe is there\n");
+        fprintf(stderr, "run_names: children_inherit_script_name_and_start is skipped under "
+                        "valgrind, where /proc/self/exe is valgrind\n");
     else
-        tcase_add_test(tcase, children_have_the_scripts_name_and_start);
-    tcase_add_test(tcase, script_of_this_process);
-    tcase_add_test(tcase, runs_by_setting);
-    tcase_add_test(tcase, long_run_names_are_cut_between_characters);
-    tcase_add_test(tcase, runs_by_launcher);
-    tcase_add_test(tcase, runs_in_slurm);
-    tcase_add_test(tcase, runs_by_script_and_time);
-    tcase_add_test(tcase, a_launch_shares_its_start);
-    tcase_add_test(tcase, a_start_is_known_to_the_nanosecond);
-    tcase_add_test(tcase, a_launcher_exports_its_start);
-    tcase_add_test(tcase, shells_export_nothing);
-    tcase_add_test(tcase, a_bad_start_is_replaced);
-    tcase_add_test(tcase, disabled_exports_nothing);
-    tcase_add_test(tcase, sixteen_variables);
-    tcase_add_test(tcase, seconds_as_python_writes_them);
+        tcase_add_test(tcase, children_inherit_script_name_and_start);
+    tcase_add_test(tcase, names_this_process);
+    tcase_add_test(tcase, takes_the_run_name_from_the_setting);
+    tcase_add_test(tcase, cuts_long_run_names_between_characters);
+    tcase_add_test(tcase, takes_the_run_name_from_the_launcher);
+    tcase_add_test(tcase, takes_the_run_name_from_slurm);
+    tcase_add_test(tcase, builds_the_run_name_from_script_and_time);
+    tcase_add_test(tcase, ranks_share_the_start_of_their_launch);
+    tcase_add_test(tcase, reads_the_start_to_the_nanosecond);
+    tcase_add_test(tcase, launchers_export_their_start);
+    tcase_add_test(tcase, shells_export_no_start);
+    tcase_add_test(tcase, replaces_an_invalid_start);
+    tcase_add_test(tcase, exports_no_start_while_disabled);
+    tcase_add_test(tcase, expands_all_sixteen_variables);
+    tcase_add_test(tcase, formats_seconds_as_python_does);
     suite_add_tcase(suite, tcase);
     return suite;
 }

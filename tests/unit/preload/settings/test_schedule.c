@@ -21,7 +21,7 @@ static void expect(const struct schedule *schedule, const char *letters)
     }
 }
 
-START_TEST(torch_vectors)
+START_TEST(follows_torchs_schedule)
 {
     struct schedule s = {.skip_first = 10, .wait = 1, .warmup = 1, .active = 3, .repeat = 2};
     expect(&s, "-----------waaS-waaS----------");
@@ -35,7 +35,7 @@ START_TEST(torch_vectors)
 }
 END_TEST
 
-START_TEST(torch_vector_without_first_wait)
+START_TEST(follows_torchs_schedule_without_first_wait)
 {
     struct schedule s = {.skip_first = 10,
                          .wait = 1,
@@ -48,7 +48,7 @@ START_TEST(torch_vector_without_first_wait)
 }
 END_TEST
 
-START_TEST(torch_vector_every_step)
+START_TEST(saves_every_step)
 {
     struct schedule s = {.active = 1};
     expect(&s, "SSSSSSSSSSSS");
@@ -57,7 +57,7 @@ START_TEST(torch_vector_every_step)
 }
 END_TEST
 
-START_TEST(torch_vector_cut_by_exit)
+START_TEST(waits_warms_up_and_records_once)
 {
     struct schedule s = {.wait = 2, .warmup = 2, .active = 6, .repeat = 1};
     expect(&s, "--wwaaa");
@@ -65,14 +65,14 @@ START_TEST(torch_vector_cut_by_exit)
 }
 END_TEST
 
-START_TEST(defaults_are_composers)
+START_TEST(follows_composers_default_schedule)
 {
     struct schedule s = {.warmup = 1, .active = 4, .repeat = 1};
     expect(&s, "waaaS-----------");
 }
 END_TEST
 
-START_TEST(repeat_zero_is_for_ever)
+START_TEST(repeat_zero_never_ends)
 {
     struct schedule s = {.wait = 1, .warmup = 1, .active = 2};
     for (int64_t cycle = 0; cycle < 5; cycle++)
@@ -83,7 +83,7 @@ START_TEST(repeat_zero_is_for_ever)
 }
 END_TEST
 
-START_TEST(no_warmup_no_wait)
+START_TEST(records_at_once_without_wait_and_warmup)
 {
     struct schedule s = {.active = 3, .repeat = 2, .skip_first_wait = true};
     expect(&s, "aaSaaS----");
@@ -99,7 +99,7 @@ START_TEST(huge_counts_do_not_overflow)
                          .repeat = INT64_MAX,
                          .skip_first_wait = true};
     ck_assert_int_eq(schedule_action(&s, INT64_MAX - 1), ACTION_SKIP);
-    /* after the wait that was left out */
+    /* the first cycle has no wait */
     ck_assert_int_eq(schedule_action(&s, INT64_MAX), ACTION_WARMUP);
     s.skip_first = 0;
     ck_assert_int_eq(schedule_action(&s, INT64_MAX), ACTION_ACTIVE);
@@ -113,7 +113,7 @@ START_TEST(huge_counts_do_not_overflow)
 }
 END_TEST
 
-START_TEST(nonsense_records_nothing)
+START_TEST(skips_steps_of_invalid_schedules)
 {
     struct schedule s = {.active = 0};
     ck_assert(!schedule_is_valid(&s));
@@ -154,7 +154,7 @@ static enum action composer(const struct schedule *s, int64_t batch, int64_t epo
                                                               : ACTION_ACTIVE;
 }
 
-START_TEST(epochs_replay_composers_schedule)
+START_TEST(each_epoch_follows_composers_schedule)
 {
     for (int repeat = 0; repeat < 3; repeat++) {
         struct schedule s = {.skip_first = 1,
@@ -171,7 +171,7 @@ START_TEST(epochs_replay_composers_schedule)
 }
 END_TEST
 
-START_TEST(epoch_end_saves_only_what_is_active)
+START_TEST(epoch_end_saves_only_active_steps)
 {
     struct schedule s = {.wait = 1, .warmup = 1, .active = 3, .scope = SCHEDULE_EPOCH};
     ck_assert_int_eq(schedule_action_in_epoch(&s, 0, true), ACTION_SKIP);
@@ -183,11 +183,9 @@ START_TEST(epoch_end_saves_only_what_is_active)
 }
 END_TEST
 
-START_TEST(scope_values_follow_config)
+START_TEST(scope_values_match_the_setting)
 {
-    /* config.def's "run
-     * epoch
-     * none" and the enum have the same order. */
+    /* "run|epoch|none" in config.def and the enum have the same order. */
     static const struct {
         const char *text;
         enum schedule_scope scope;
@@ -201,7 +199,7 @@ START_TEST(scope_values_follow_config)
 }
 END_TEST
 
-START_TEST(descriptions)
+START_TEST(describes_schedules_in_one_line)
 {
     char text[200];
     struct schedule s = {.skip_first = 10, .wait = 1, .warmup = 1, .active = 3, .repeat = 2};
@@ -232,7 +230,7 @@ END_TEST
 
 /* ---- preload/settings/demands.h ---- */
 
-START_TEST(demanded_windows_that_meet_are_one)
+START_TEST(merges_adjacent_and_nested_demands)
 {
     struct demands d = {0};
     ck_assert(!demands_cover(&d, 0));
@@ -249,8 +247,7 @@ START_TEST(demanded_windows_that_meet_are_one)
 }
 END_TEST
 
-/* Any number of demands that overlap takes one place. */
-START_TEST(demands_that_meet_take_one_place)
+START_TEST(keeps_overlapping_demands_in_one_place)
 {
     struct demands d = {0};
     for (int64_t step = 0; step < 10 * DEMANDS_MOST; step++) {
@@ -264,7 +261,7 @@ START_TEST(demands_that_meet_take_one_place)
 }
 END_TEST
 
-START_TEST(more_demanded_windows_than_may_wait)
+START_TEST(rejects_more_demands_than_places)
 {
     struct demands d = {0};
     for (unsigned i = 0; i < DEMANDS_MOST; i++)
@@ -276,7 +273,7 @@ START_TEST(more_demanded_windows_than_may_wait)
 }
 END_TEST
 
-START_TEST(named_steps)
+START_TEST(records_named_steps)
 {
     struct step_ranges named;
     struct schedule s = {.named = &named};
@@ -291,7 +288,7 @@ START_TEST(named_steps)
 }
 END_TEST
 
-START_TEST(steps_that_cannot_be_named)
+START_TEST(rejects_invalid_step_ranges)
 {
     static const struct {
         const char *text, *why;
@@ -329,25 +326,25 @@ Suite *suite_schedule(void)
 {
     Suite *suite = suite_create("schedule");
     TCase *tcase = tcase_create("schedule");
-    tcase_add_test(tcase, torch_vectors);
-    tcase_add_test(tcase, torch_vector_without_first_wait);
-    tcase_add_test(tcase, torch_vector_every_step);
-    tcase_add_test(tcase, torch_vector_cut_by_exit);
-    tcase_add_test(tcase, defaults_are_composers);
-    tcase_add_test(tcase, repeat_zero_is_for_ever);
-    tcase_add_test(tcase, no_warmup_no_wait);
+    tcase_add_test(tcase, follows_torchs_schedule);
+    tcase_add_test(tcase, follows_torchs_schedule_without_first_wait);
+    tcase_add_test(tcase, saves_every_step);
+    tcase_add_test(tcase, waits_warms_up_and_records_once);
+    tcase_add_test(tcase, follows_composers_default_schedule);
+    tcase_add_test(tcase, repeat_zero_never_ends);
+    tcase_add_test(tcase, records_at_once_without_wait_and_warmup);
     tcase_add_test(tcase, huge_counts_do_not_overflow);
-    tcase_add_test(tcase, nonsense_records_nothing);
+    tcase_add_test(tcase, skips_steps_of_invalid_schedules);
     tcase_add_test(tcase, scope_none_is_always_active);
-    tcase_add_test(tcase, epochs_replay_composers_schedule);
-    tcase_add_test(tcase, epoch_end_saves_only_what_is_active);
-    tcase_add_test(tcase, scope_values_follow_config);
-    tcase_add_test(tcase, descriptions);
-    tcase_add_test(tcase, named_steps);
-    tcase_add_test(tcase, steps_that_cannot_be_named);
-    tcase_add_test(tcase, demanded_windows_that_meet_are_one);
-    tcase_add_test(tcase, demands_that_meet_take_one_place);
-    tcase_add_test(tcase, more_demanded_windows_than_may_wait);
+    tcase_add_test(tcase, each_epoch_follows_composers_schedule);
+    tcase_add_test(tcase, epoch_end_saves_only_active_steps);
+    tcase_add_test(tcase, scope_values_match_the_setting);
+    tcase_add_test(tcase, describes_schedules_in_one_line);
+    tcase_add_test(tcase, records_named_steps);
+    tcase_add_test(tcase, rejects_invalid_step_ranges);
+    tcase_add_test(tcase, merges_adjacent_and_nested_demands);
+    tcase_add_test(tcase, keeps_overlapping_demands_in_one_place);
+    tcase_add_test(tcase, rejects_more_demands_than_places);
     suite_add_tcase(suite, tcase);
     return suite;
 }
