@@ -52,8 +52,10 @@ SAME(CUPTI_PER_THREAD_BUFFERS, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
 #endif
 
 /* The real functions, called as bind.def's rows declare them. A call compiles only if its
- * arguments fit the prototype. */
-static __attribute__((unused)) void fits(void *p, uint64_t *n, uint32_t *w, size_t *z, char **t)
+ * arguments fit the prototype. `inline`: gcc emits any other unused function at -O0, which then
+ * needs libcupti to link. */
+static inline __attribute__((unused)) void fits(void *p, uint64_t *n, uint32_t *w, size_t *z,
+                                                char **t)
 {
     uint8_t *bytes = p;
     cuptiGetVersion(w);
