@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `cprof` where others may write: traps under the names that it opens, files made to take all memory, and texts that
-control a terminal. Some need a second user, and so root."""
+"""The command `cprof` against attacks: links and FIFOs under the names that it opens, files that would take all memory, and text that
+controls a terminal. Some tests need a second user, and so root."""
 
 import contextlib
 import errno
@@ -32,7 +32,7 @@ from test_security import KINDS, NOBODY, PRECIOUS, as_root, become_nobody, traps
 PART = "rank0.0.pt.trace.json.4194305.0.part"  # of a pid that no process has
 EVIL = "\x1b]0;PWNED\x07\x1b[31m\x9b2J\u202e"
 MB = 1 << 20
-LIMIT = 250 * MB                               # of address space, in which the command has to do
+LIMIT = 250 * MB                               # of address space: the command must work in it
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +42,9 @@ def here(tmp_path, monkeypatch):
 
 @contextlib.contextmanager
 def no_wait(seconds=60):
-    """A call that hangs fails."""
+    """Fails a call that takes longer than `seconds`."""
     def hangs(*_):
-        raise AssertionError("it waits")
+        raise AssertionError("the call hangs")
     before = signal.signal(signal.SIGALRM, hangs)
     signal.alarm(seconds)
     try:
@@ -55,7 +55,7 @@ def no_wait(seconds=60):
 
 
 def called(*args):
-    """The command in this process: exit code, stdout, stderr."""
+    """Runs the command in this process; returns exit code, stdout and stderr."""
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err, no_wait():
         code = main(list(map(str, args)))
     return code, out.getvalue(), err.getvalue()
@@ -73,7 +73,7 @@ def a_trace(path="t.json", **top):
 
 
 def left(head=b"", tail=b""):
-    """An open file of cprof's."""
+    """The bytes of an open trace file, as cprof leaves it when it is killed."""
     return (b'{\n"schemaVersion": 1,\n' + head + b'"distributedInfo": {\n"rank": 0\n},\n"baseTimeNanoseconds": 0,\n"traceEvents": [\n'
             b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.000, "dur": 1.000, "args": {}},\n' + tail)
 
@@ -87,7 +87,7 @@ WRITERS = [["stacks", "t.json", "-o", "out"], ["memory-timeline", "t.json", "-o"
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_does_not_follow_a_planted_temporary_file(tmp_path, monkeypatch, kind):
-    """Even under its name, which nobody can guess. What is there is not written to, not waited for and not removed."""
+    """The attacker even knows the random name. The command does not write to what is there, wait for it or remove it."""
     monkeypatch.setattr(output.secrets, "token_hex", lambda _: "known")
     a_trace()
     pathlib.Path(PART).write_bytes(left())
@@ -103,7 +103,7 @@ def test_does_not_follow_a_planted_temporary_file(tmp_path, monkeypatch, kind):
 
 
 def test_merge_keeps_another_process_temporary_folder(tmp_path):
-    """A file of the former kind of temporary names belongs to somebody else."""
+    """A folder under an old style of temporary name belongs to another process."""
     a_trace()
     other = tmp_path / f".out.json.{os.getpid()}.tmp"
     other.mkdir()
@@ -126,7 +126,7 @@ def test_writes_into_a_fifo_that_is_read():
 @as_root
 @pytest.mark.parametrize("writer", WRITERS[:3], ids=lambda one: one[0])
 def test_refuses_another_users_link_as_output(tmp_path, writer):
-    """Root's own links are followed."""
+    """The command follows root's own links."""
     a_trace()
     victim, out = tmp_path / "victim", tmp_path / writer[-1]
     victim.write_text(PRECIOUS)
@@ -147,7 +147,7 @@ READERS = [["top"], ["top", "--by", "step"], ["check"], ["events"], ["events", "
 
 @pytest.mark.parametrize("what", ["fifo", "/dev/zero", "folder", "huge.part"])
 def test_refuses_fifos_devices_folders_and_sparse_files(what):
-    """A FIFO is not waited for, and a device or a sparse file is not read to its end. A folder is one of traces to two commands."""
+    """No command waits for a FIFO or reads a device or a sparse file to its end. Two commands take a folder as one of traces."""
     if what == "fifo":
         os.mkfifo(what)
     elif what == "huge.part":
@@ -183,7 +183,7 @@ def test_reads_a_pipe_that_the_user_names():
 
 
 def in_little_memory(*args):
-    """The command in LIMIT bytes of address space."""
+    """Runs the command in LIMIT bytes of address space."""
     done = subprocess.run(command(*args), capture_output=True, text=True, timeout=support.TIMEOUT_S, env=environment(),
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT)))
     assert "out of memory" not in done.stderr and "Traceback" not in done.stderr, done.stderr
@@ -191,14 +191,14 @@ def in_little_memory(*args):
 
 
 def test_recovers_a_gzip_bomb_in_little_memory():
-    """A member of 200 MB, in a file of 0.2 MB."""
+    """A gzip member of 200 MB, in a file of 0.2 MB."""
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", 1, packed, 0) as out:
         out.write(left())
         for _ in range(200):
             out.write(b"x" * MB)
     data = bytearray(packed.getvalue())
-    data[8:10] = b"\0\3"  # as writer/file/sink_gzip.c begins its members
+    data[8:10] = b"\0\3"  # the header that writer/file/sink_gzip.c writes
     pathlib.Path(PART).write_bytes(data)
     done = in_little_memory("recover", "--force", PART)
     assert done.returncode == 0 and f"{200 * MB:,} bytes held no whole event and are lost" in done.stderr, done.stderr
@@ -221,7 +221,7 @@ def test_recover_limits_the_lines_that_it_holds_back(monkeypatch, lines):
 
 
 def test_reads_a_huge_table_in_little_memory():
-    """Its lines are rows: the first one that is none ends the reading."""
+    """The first line that is no row ends the reading of the table."""
     path = a_trace()
     head = json.dumps({"cprof_top": 1, "trace_bytes": os.stat(path).st_size, "trace_tail": top_file._tail_sum(open(path, "rb"))}) + "\n"
     row = json.dumps(["a"] + [0] * 15) + "\n"
@@ -276,7 +276,7 @@ def test_refuses_huge_lists_of_saved_traces():
 
 
 def test_doctor_runs_no_module_of_the_current_folder():
-    """doctor starts the program's Python where the user is."""
+    """`doctor` starts the program's Python in the user's current folder."""
     for name in ("json", "platform", "ctypes", "importlib", "torch"):
         pathlib.Path(f"{name}.py").write_text(f"open('ran-{name}', 'w')\n")
     done = command_runs.cprof("doctor")
@@ -311,7 +311,7 @@ def test_full_stderr_keeps_the_programs_exit_code():
 # ---- what reaches a terminal ---------------------------------------------------------------------------------------
 
 def on_a_terminal(*args):
-    """What the command sends to a terminal, stdout and stderr together."""
+    """What the command writes to a terminal, stdout and stderr together."""
     master, slave = pty.openpty()
     with subprocess.Popen(command(*args), stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=environment(PYTHONIOENCODING="utf-8")) as running:
         os.close(slave)
@@ -328,7 +328,7 @@ def on_a_terminal(*args):
     ["top"], ["top", "--by", "step"], ["top", "--csv"], ["top", "--json"], ["check"], ["check", "--json"], ["stacks"], ["events"],
     ["ranks"], ["merge", "--force", "-o", f"{EVIL}.out"], ["memory-timeline", "-o", f"{EVIL}.raw.json", "--device", EVIL]], ids=" ".join)
 def test_prints_no_escape_sequences_of_a_trace(args):
-    """Neither its name, nor any text in it."""
+    """Neither from the file name nor from any text in the trace."""
     names = [tool.write(f"{n}{EVIL}.json", [
         tool.span("ProfilerStep#0", 0.0, 900.0, cat="user_annotation"), tool.span(EVIL, 10.0, 5.0, cat=EVIL, Call_stack=f"{EVIL};a;", External_id=EVIL),
         {"ph": EVIL, "name": EVIL}, {"ph": "f", "id": EVIL, "pid": 1, "tid": 1, "ts": 1.0, "cat": EVIL, "name": EVIL},
@@ -375,7 +375,7 @@ def test_trigger_refuses_an_endless_answer():
 
 @as_root
 def test_root_does_not_ask_other_users_processes():
-    """--all-ranks means this user's processes; an impostor listens at an address that looks like one of them."""
+    """--all-ranks asks this user's processes only. Another user's process listens at an address that looks like theirs."""
     code = ("import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.bind('\\0cprof-1-4000001')\ns.listen()\nprint('on', flush=True)\n"
             "while True:\n    c, _ = s.accept()\n    c.recv(100); c.sendall(b'status step=1 IMPOSTOR\\n'); c.close()\n")
     with subprocess.Popen([any_python(), "-c", code], stdout=subprocess.PIPE, cwd="/", preexec_fn=become_nobody) as impostor:
@@ -388,7 +388,7 @@ def test_root_does_not_ask_other_users_processes():
 
 
 def test_trigger_waits_while_the_socket_queue_is_full():
-    """The command waits for a place in it."""
+    """Other clients fill the queue of the socket. The command waits for a place in it."""
     with socket.socket(socket.AF_UNIX) as late, contextlib.ExitStack() as stack:
         namespace = os.readlink("/proc/self/ns/pid")[5:-1]
         late.bind(f"\0cprof-{namespace}-{os.getpid()}")
@@ -403,7 +403,7 @@ def test_trigger_waits_while_the_socket_queue_is_full():
         running = stack.enter_context(subprocess.Popen(command("trigger", os.getpid(), "--steps", "3"), stdout=subprocess.PIPE, env=environment()))
         until = time.monotonic() + 3
         while "unix" not in pathlib.Path(f"/proc/{running.pid}/wchan").read_text() and time.monotonic() < until:
-            time.sleep(0.05)  # not every kernel tells what a process waits for
+            time.sleep(0.05)  # not every kernel shows what a process waits for
         for _ in range(others):
             late.accept()[0].close()
         with late.accept()[0] as connection:
@@ -426,7 +426,7 @@ def test_address_of_an_offline_trace_cannot_be_guessed():
 
 @as_root
 def test_serves_no_trace_to_other_users():
-    """Not even to one who knows the address, which the browser's command line shows."""
+    """Another user gets 403 even with the address, which the browser's command line shows."""
     port = free_port()
     with opened(a_trace(), "--port", port) as running:
         address = address_in(running.url).replace("9001", str(port))
@@ -436,7 +436,7 @@ def test_serves_no_trace_to_other_users():
 
 
 def test_serves_the_file_that_was_named(tmp_path):
-    """Not what gets its name afterwards."""
+    """A link that replaces the file later is not served."""
     port, trace = free_port(), pathlib.Path(a_trace())
     shown = io.BytesIO()
     write_view(str(trace), shown, trace.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over spans by numpy and without it: the same, on random traces."""
+"""Sums over spans are the same with numpy and without it, on random traces."""
 
 import random
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof check`: nothing to say of good traces, ours and torch.profiler's; each rule broken is found, with its level; and the exit
-codes. test_demo.py and test_consumers.py hold it against the traces of whole programs."""
+"""`cprof check` finds nothing in good traces of cprof and torch.profiler, and finds each broken rule with its level. Also its exit codes.
+test_demo.py and test_consumers.py run it on the traces of whole programs."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ def name_row(pid, tid):
 
 
 def good():
-    """A launch with its kernel, an arrow, a counter, an instant, an asynchronous range."""
+    """The events of a good trace: a launch with its kernel, an arrow, a counter, an instant and an asynchronous range."""
     return [
         name_row(5000, 5000), name_row(0, 7),
         tool.span("aten::mm", 10.0, 50.0, External_id=1),
@@ -46,7 +46,7 @@ def test_finds_nothing_in_a_good_trace(tmp_path):
 
 
 def test_warns_of_unknown_losses_in_a_recovered_trace(tmp_path):
-    """`lost` is zero there because its count was lost, too."""
+    """`lost` is zero in such a trace because the count was lost, too."""
     known = {"account": "whole", "bytes_lost": 0}
     account = "the account of what was dropped while recording was lost: cprof.lost says nothing"
     for told, says in ((known, []), ({"account": "missing", "bytes_lost": 0}, [(WARNING, account)]),
@@ -132,20 +132,20 @@ def test_finds_a_broken_rule(broken, ours, others, says, tmp_path):
 
 
 def halves(pid):
-    """A foreign file that begins and ends in the middle."""
+    """Events of a foreign file whose first span has no beginning and whose last one has no end."""
     return [name_row(pid, 1)] + [{"ph": ph, "pid": pid, "tid": 1, "ts": ts, "cat": "fit", "name": "event/fit"}
                                  for ph, ts in (("E", 1.0), ("B", 2.0), ("E", 3.0), ("B", 4.0))]
 
 
 @pytest.mark.parametrize("pid, level", [(10_000_001, WARNING), (9_999_999, ERROR), ("10000001", ERROR)])
 def test_excuses_unpaired_spans_of_foreign_files(pid, level, tmp_path):
-    """Composer's trace handler ends spans whose beginning it left out, and its file leaves some open. cprof itself writes neither B nor E."""
+    """Composer's trace handler ends spans whose beginning it left out, and leaves some open. cprof itself writes no B or E events."""
     said = found(tmp_path, good() + halves(pid), **OURS)
     assert [one for one in said if one[1] in ("E without B", "B without E")] == [(level, "E without B"), (level, "B without E")]
 
 
 def test_excuses_unpaired_foreign_spans_after_a_merge(tmp_path):
-    """There the processes have other numbers."""
+    """A merge renumbers the processes."""
     ranks = [tool.write(tmp_path / f"rank{rank}.json", good() + halves(10_000_001),
                         **{**OURS, "distributedInfo": {**OURS["distributedInfo"], "rank": rank, "world_size": 2}}) for rank in range(2)]
     assert tool.cprof("merge", *ranks, "-o", tmp_path / "merged.json").rc == 0
@@ -161,14 +161,14 @@ def backward(name, tid=5000, **fields):
     ([backward("SumBackward0", Fwd_thread_id=1), backward("AddmmBackward0", Fwd_thread_id=1)], 1),
     ([backward("SumBackward0", Fwd_thread_id=1), backward("AddmmBackward0", Fwd_thread_id=2)], 0),  # torch counts on each thread
     ([backward("SumBackward0", Fwd_thread_id=1), backward("SumBackward0", Fwd_thread_id=1)], 0),
-    # the GPU's thread runs what a thread of the program runs as well
+    # the backward thread of a GPU runs functions that a thread of the program runs, too
     ([backward("SumBackward0", Fwd_thread_id=1), backward("AddmmBackward0", tid=5001, Fwd_thread_id=1)], 1),
-    # whose number it is does not stand there: without a GPU each thread runs what is its own
+    # without Fwd thread id: without a GPU each thread runs its own backward functions
     ([backward("SumBackward0"), backward("AddmmBackward0")], 1),
     ([backward("SumBackward0"), backward("AddmmBackward0", tid=5001)], 0),
     ([backward("SumBackward0", Fwd_thread_id=0), backward("AddmmBackward0", tid=5001, Fwd_thread_id=0)], 0),
     ([backward("SumBackward0", Fwd_thread_id=[1]), backward("AddmmBackward0", Fwd_thread_id=[1])], 1),
-    # each process counts its threads
+    # each process numbers its own threads
     ([backward("SumBackward0", Fwd_thread_id=1), {**backward("AddmmBackward0", Fwd_thread_id=1), "pid": 5005}], 0),
 ])
 def test_sequence_numbers_are_unique_per_thread(more, says, tmp_path):
@@ -177,7 +177,7 @@ def test_sequence_numbers_are_unique_per_thread(more, says, tmp_path):
 
 
 def wait(ts, **fields):
-    """A cuda_sync row of a wait for an event."""
+    """A cuda_sync span of a stream that waits for an event."""
     event = tool.span("Stream Wait Event", ts, 1.0, cat="cuda_sync", pid=0, tid=9)
     event["args"] = {**WAIT, **fields}
     return event
@@ -195,12 +195,12 @@ def record(ts, correlation):
     ([record(28.0, 9), wait(30.0)], None, None),
     ([record(31.0, 9), wait(30.0)], ERROR, "comes later"),
     ([wait(30.0)], ERROR, "not in the trace"),
-    ([wait(30.0, wait_on_cuda_event_record_corr_id=1)], WARNING, "not in the trace"),  # before the first call of all
+    ([wait(30.0, wait_on_cuda_event_record_corr_id=1)], WARNING, "not in the trace"),  # recorded before the first call in the trace
     ([wait(30.0, wait_on_cuda_event_record_corr_id=-1)], WARNING, "not known"),
     # the kernel runs from 40 to 45
     ([stream_wait(42.0, 2.9)], WARNING, "ends while"),
     ([stream_wait(42.0, 3.0)], None, None),
-    ([stream_wait(39.0, 3.0)], None, None),  # launched behind it
+    ([stream_wait(39.0, 3.0)], None, None),  # the kernel was launched after the wait
     ([stream_wait(42.0, 2.9, stream=8)], None, None),
     ([stream_wait(42.0, 3.0), stream_wait(43.0, 1.0)], WARNING, "ends while"),
     ([stream_wait(46.0, 1.0)], None, None),

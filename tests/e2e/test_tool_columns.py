@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of the commands that read traces: what is kept of them goes to a file when it is too much, and nothing that is said changes by it."""
+"""The commands that read traces keep columns of numbers. Large columns go to a temporary file, which must not change any output."""
 
 import contextlib
 import gc
@@ -19,7 +19,7 @@ from cprof.tool import columns, main, spans
 
 
 def said(*args):
-    """What the command prints, and its exit code."""
+    """The command's exit code, stdout and stderr."""
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
         code = main([str(arg) for arg in args])
     return code, out.getvalue(), err.getvalue()
@@ -27,8 +27,8 @@ def said(*args):
 
 @pytest.fixture
 def tiny(monkeypatch, request):
-    """Next to nothing may stay in memory."""
-    request.addfinalizer(gc.enable)  # the command does without
+    """Sets limits so small that nearly all columns go to the file."""
+    request.addfinalizer(gc.enable)  # the command disables it
     def use():
         monkeypatch.setattr(columns, "LIMIT", 2000)
         monkeypatch.setattr(columns, "WORTH", 8)
@@ -38,7 +38,7 @@ def tiny(monkeypatch, request):
 
 
 def training(path, seed=1):
-    """Operators in each other on two threads, which come in the file when they end or in any order; calls, kernels, arrows, memory, stacks."""
+    """Nested operators on two threads, with calls, kernels, arrows, memory and stacks. Seed 1: in order of their ends; else in any order."""
     choose = random.Random(seed)
     events, at, correlation = [], 1000.0, 1
     for step in range(30):
@@ -93,14 +93,14 @@ def test_spilling_changes_nothing_for_real_traces(our_trace, torch_run, tiny):
 
 
 def test_trims_many_arrays_quickly():
-    """A trace of many threads has many arrays and many blocks."""
+    """A trace of many threads has many arrays. trim() must not visit each of them in each call."""
     one = columns.Columns()
     for _ in range(20000):
         one.new("q").append(1)
     begin = time.process_time()
     for _ in range(20000):
         one.trim()
-    assert time.process_time() - begin < 5, "looking at each of them takes half a minute"
+    assert time.process_time() - begin < 5, "visiting each array takes half a minute"
 
 
 def test_spilled_numbers_read_back(monkeypatch):
@@ -118,11 +118,11 @@ def test_spilled_numbers_read_back(monkeypatch):
     one.finish()
     for values in arrays:
         whole = one.whole(values)
-        assert not isinstance(whole, type(values)), "it is in the file"
+        assert not isinstance(whole, type(values)), "the column must be in the file"
         assert list(whole) == [n % 100 - 50 for n in range(10000)]
         whole[5000] = 77
         columns.forget()
-        assert whole[5000] == 77, "what was written to it stays"
+        assert whole[5000] == 77, "a written value must stay"
 
 
 def test_full_disk_keeps_columns_in_memory(tiny, tmp_path, monkeypatch):
@@ -139,7 +139,7 @@ def test_full_disk_keeps_columns_in_memory(tiny, tmp_path, monkeypatch):
 @pytest.mark.parametrize("args", [["top", "--from-trace"], ["top", "--group-by-stack-n", "2"], ["top", "--by", "module"], ["stacks"], ["check"],
                                   ["memory-timeline", "-o", "out.raw.json"]], ids=" ".join)
 def test_memory_does_not_grow_with_the_trace(args, tmp_path):
-    """Four times the trace, less than 4 MB more: what is kept of 12 MB of events would be about 6 MB of columns."""
+    """Five times the trace takes less than 4 MB more. Without the file, the columns of the difference would take about 6 MB."""
     peaks = []
     lines = json.loads(training(tmp_path / "t.json").read_text())["traceEvents"]
     text = ",\n".join(json.dumps(event) for event in lines)

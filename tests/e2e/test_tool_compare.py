@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof compare`: the step and the rows of small traces with known differences; what is within the noise; the exit status; two runs
-of PyTorch of which one has an operator more."""
+"""`cprof compare`: the step and the rows of small traces with known differences, the noise, the exit code, and two runs of PyTorch
+that differ by an operator."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ import tool
 
 
 def steps(path, ms, rows=(), n=6, jitter=0.1, **more):
-    """A trace of n steps. rows: (name, category, ms per step) follow each other from the step's begin."""
+    """A trace of n steps. rows: (name, category, ms per step), one after the other from the start of each step."""
     events = []
     for step in range(n):
         start = 1e6 + 1e5 * step
@@ -36,7 +36,7 @@ def test_removed_operator_is_the_first_row(tmp_path):
     after = steps(tmp_path / "b.json", 33.0, [("aten::mm", "cpu_op", 20)])
     done = tool.cprof("compare", before, after)
     lines = done.out.splitlines()
-    # three times 1.2533 x 1.4826 x the median deviation (1 % of a step) / sqrt(6), of both sides
+    # ±1.3: three times 1.2533 x 1.4826 x the median deviation (1 % of a step) / sqrt(6), of both sides
     assert lines[0] == "step 47.1 → 33.0 ms (-30 %; 6 and 6 steps; ±1.3)", done.out
     assert lines[3].split() == ["-13.700", "13.700", "-", "1", "0", "operator", "gone:", "aten::sort"]
     assert "aten::mm" not in done.out and done.rc == 0
@@ -70,7 +70,7 @@ def test_compares_memory_peak_and_growth(tmp_path):
 
 
 def test_leaves_out_rows_within_the_noise(tmp_path):
-    """The same steps in another order, and each operator with a spread that is larger than its difference."""
+    """Each operator's spread is larger than its difference."""
     def trace(name, more):
         events = []
         for step in range(12):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof events`: its filters; and what all sub-commands share: help, pipes that close, ^C, the progress line, no needless imports."""
+"""The filters of `cprof events`, and what all sub-commands share: help, closed pipes, ^C, the progress line, no needless imports."""
 
 import ast
 import contextlib
@@ -81,7 +81,7 @@ def test_refuses_bad_filters(trace):
         next(cprof.events(trace, step=9))
     with pytest.raises(ValueError, match="step 'last': take a number"):
         next(cprof.events(trace, step="last"))
-    os.mkfifo(trace.parent / "fifo")  # with nobody at its other end: it is not even opened
+    os.mkfifo(trace.parent / "fifo")  # nobody writes to the FIFO: the command must not open it
     with pytest.raises(ValueError, match="fifo: is read twice"):
         next(cprof.events(trace.parent / "fifo", step=3))
 
@@ -105,7 +105,7 @@ def test_runs_as_a_python_module(trace):
 
 
 def large(folder, n=200_000):
-    """A trace that takes a while."""
+    """A trace that takes a while to read."""
     path = folder / "large.json"
     line = json.dumps(tool.span("aten::add", 1.0, 1.0)) + ",\n"
     path.write_text('{"traceEvents": [\n' + line * n + "{}]}")
@@ -132,7 +132,7 @@ def test_exits_quietly_on_control_c(tmp_path):
 
 
 def test_exits_quietly_on_control_c_during_imports(tmp_path):
-    """A module that it imports first is told apart by a file of its name that takes forever."""
+    """A file named argparse.py takes the place of the module and sleeps, so that the signal comes during the imports."""
     (tmp_path / "argparse.py").write_text(f"import time\nopen({str(tmp_path / 'here')!r}, 'w').close()\ntime.sleep(60)\n")
     with subprocess.Popen([sys.executable, str(tool.COMMAND), "check", "t.json"], env=dict(os.environ, PYTHONPATH=str(tmp_path)),
                           stderr=subprocess.PIPE) as process:
@@ -142,7 +142,7 @@ def test_exits_quietly_on_control_c_during_imports(tmp_path):
 
 
 def test_shows_progress_on_a_terminal(tmp_path):
-    """For what takes longer than a second: here a pipe that is slow."""
+    """The progress line appears after a second: here on a slow pipe."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen([sys.executable, str(tool.COMMAND), "check", "-q", "-"], stdin=subprocess.PIPE,
                                stdout=subprocess.DEVNULL, stderr=theirs)
@@ -150,7 +150,7 @@ def test_shows_progress_on_a_terminal(tmp_path):
     event = json.dumps(tool.span("aten::add", 1.0, 1.0)).encode()
     process.stdin.write(b"[" + event)
     deadline = time.monotonic() + tool.TIMEOUT_S
-    while not select.select([ours], [], [], 0.2)[0]:  # the command may take its time to begin
+    while not select.select([ours], [], [], 0.2)[0]:  # the command may start slowly
         assert time.monotonic() < deadline, "nothing was shown"
         process.stdin.write(b"," + event)
         process.stdin.flush()
@@ -158,7 +158,7 @@ def test_shows_progress_on_a_terminal(tmp_path):
     process.stdin.close()
     assert process.wait(tool.TIMEOUT_S) == 0
     shown = ""
-    with contextlib.suppress(OSError):  # the terminal has nobody at its other end any more
+    with contextlib.suppress(OSError):  # the other end of the terminal is closed
         while not shown.endswith("\r\x1b[K"):
             shown += os.read(ours, 1000).decode()
     os.close(ours)
@@ -166,7 +166,7 @@ def test_shows_progress_on_a_terminal(tmp_path):
 
 
 def test_importing_cprof_loads_no_reader():
-    """A training that only marks steps does not pay for the command."""
+    """A program that only marks steps must not load the command's modules."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import cprof; print([m for m in sys.modules if 'cprof.tool' in m])"
     assert subprocess.run([sys.executable, "-c", code, str(tool.ROOT / "scripts/python")], capture_output=True,
                           text=True, check=True).stdout == "[]\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof memory`: who holds what at the peak and at the end, and what is a leak; the page of `cprof memory-timeline` has the same."""
+"""`cprof memory`: the holders at the peak and at the end, and leaks. The page of `cprof memory-timeline` shows the same."""
 
 import json
 import re
@@ -15,7 +15,7 @@ KB = 1024
 
 
 def steps(path, kept, n=6, **more):
-    """Each step takes 64 KB for its backward pass and, in the module Net.act, what `kept` says: (bytes, steps until it is given back)."""
+    """Each step takes 64 KB for its backward pass. In the module Net.act it takes what `kept` says: (bytes, steps until the release)."""
     events, address = [], 100
     for step in range(n):
         start = 1e4 * step
@@ -57,7 +57,7 @@ def test_reports_no_leak_without_steady_growth(kept, tmp_path):
 
 @pytest.mark.parametrize("levels, growth", [
     ([0, 10, 20, 30], (10, 3)), ([5, 5, 5, 5], (0, 0)), ([0, 10, 20], (0, 0)), ([0, 10, 20, 20, 30], (10, 3)),
-    ([0, 10, 20, 30, 40, 0, 10, 20, 30, 40, 0], (0, 0)),  # a buffer that is emptied at times
+    ([0, 10, 20, 30, 40, 0, 10, 20, 30, 40, 0], (0, 0)),  # a buffer that is emptied now and then
     ([0, 10, 10, 20, 20, 30], (0, 0)), ([30, 20, 10, 0], (0, 0))])
 def test_growth_needs_steady_rises(levels, growth):
     assert _growth(levels) == growth

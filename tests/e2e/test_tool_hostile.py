@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces with fields of any kind and size: no sub-command that reads them goes wrong inside."""
+"""Traces with fields of any kind and size: no sub-command raises an internal error."""
 
 import contextlib
 import gc
@@ -58,9 +58,9 @@ def sound():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_commands_survive_odd_fields(seed, monkeypatch, request):
-    monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
+    monkeypatch.setenv("CPROF_LOG", "debug")  # raises internal errors
     choose = random.Random(seed)
-    request.addfinalizer(gc.enable)  # the command does without
+    request.addfinalizer(gc.enable)  # the command disables it
     for _ in range(3):
         events = sound() * 2
         top = {key: choose.choice(ODD) for key in choose.sample(TOP, 2)}
@@ -80,7 +80,7 @@ def test_commands_survive_odd_fields(seed, monkeypatch, request):
 
 
 def show(path):
-    """What `cprof open` does before it serves."""
+    """Converts the trace as `cprof open` does before it serves."""
     with contextlib.suppress(Problem):
         write_view(path, io.BytesIO(), "t")
 
@@ -99,7 +99,7 @@ PLACES = {"in front of the events": (b'"host_name": "vm"', b'"host_name": %s'), 
 
 
 def run_all_commands(what, recovered, jobs="12"):
-    """Every command on t.json, other.json and PART: none goes wrong, each says which file it cannot read. jobs: processes of merge."""
+    """Runs every command on t.json, other.json and PART: each succeeds or names the file that it cannot read. jobs: processes of merge."""
     others = [*[["merge", "--jobs", n, "t.json", "other.json", "-o", "merged.json", "-f"] for n in jobs], ["ranks", "t.json", "other.json"],
               ["compare", "t.json", "other.json"], ["recover", "--force", PART, "-o", recovered]]
     for command in [[command[0], "t.json"] + command[1:] for command in COMMANDS] + others:
@@ -112,8 +112,8 @@ def run_all_commands(what, recovered, jobs="12"):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_commands_survive_deep_nesting(place, monkeypatch, request):
-    """Values in many others, up to where Python's reader gives up, and where only what is done with them afterwards does."""
-    monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
+    """Deeply nested values: some are too deep for Python's JSON reader, some only for later processing."""
+    monkeypatch.setenv("CPROF_LOG", "debug")  # raises internal errors
     request.addfinalizer(gc.enable)
     old, new = PLACES[place]
     assert old in WHOLE
@@ -138,8 +138,8 @@ NUMBERS = {"step": (b'"ProfilerStep#1"', b'"ProfilerStep#%s"'), "ts": (b'"ts": '
 @pytest.mark.parametrize("number", [b"9" * 18, b"9" * 19, b"9" * 4296, b"9" * 5000, "\u00b2".encode(), "\u0663".encode()],
                          ids=["18 digits", "19 digits", "4296 digits", "5000 digits", "superscript", "arabic"])
 def test_commands_survive_odd_numbers(place, number, monkeypatch, request):
-    """More digits than Python makes a number of (4,300), and what it takes for digits although JSON does not."""
-    monkeypatch.setenv("CPROF_LOG", "debug")  # a fault inside is raised
+    """Numbers with more digits than Python converts (4,300), and characters that are digits to Python but not to JSON."""
+    monkeypatch.setenv("CPROF_LOG", "debug")  # raises internal errors
     request.addfinalizer(gc.enable)
     old, new = NUMBERS[place]
     text = next(text for text in (WHOLE, GPU, KINETO) if old in text)
@@ -216,7 +216,7 @@ def test_prints_version_and_refuses_unknown_options():
 @pytest.mark.parametrize("command", [["top"], ["top", "--by", "device"], ["top", "--by", "step"], ["memory-timeline", "-o", "out.json"],
                                      ["memory"], ["stacks"]], ids=" ".join)
 def test_counts_events_without_a_usable_time(command, tmp_path, monkeypatch):
-    """Whichever sub-command adds the rest up."""
+    """Every sub-command that adds up times counts the events it leaves out."""
     monkeypatch.chdir(tmp_path)
     path = tool.write(tmp_path / "t.json", [
         tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation"), tool.span("aten::mm", 10.0, 20.0, Call_stack="a.py(1): f;"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof memory-timeline`: the same allocations as torch's export_memory_timeline; what memory is for where that is known; each
-form of file; and the page in a real browser."""
+"""`cprof memory-timeline`: the same allocations as torch's export_memory_timeline, the category of each allocation, each form of file,
+and the page in a real browser."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ BASE = 10**18
 
 
 def training():
-    """A step that takes memory in each way there is; [memory] at 100 * address, given back at `end`."""
+    """A step with an allocation of each category: taken at 100 * address, released at `end`."""
     spans = [tool.span("ProfilerStep#3", 0.0, 2000.0, cat="user_annotation"),
              tool.span("enumerate(DataLoader)#x.__next__", 90.0, 20.0, cat="user_annotation"),
              tool.span("aten::linear", 190.0, 120.0), tool.span("aten::addmm", 295.0, 10.0),
@@ -37,7 +37,7 @@ def training():
 
 
 def raw(trace, folder, *args):
-    """Rows of the raw form."""
+    """The rows of the raw form."""
     out = folder / "out.raw.json.gz"
     result = tool.cprof("memory-timeline", trace, "-o", out, *args)
     assert result.rc == 0 and result.err == "", result.err
@@ -48,7 +48,7 @@ def test_classifies_each_allocation(tmp_path):
     events, expected = training()
     trace = tool.write(tmp_path / "t.json", events, baseTimeNanoseconds=BASE)
     rows = raw(trace, tmp_path)
-    assert rows[0] == [-1, 1, 5000 - 1001, UNKNOWN]  # the rest of what was in use at the first allocation
+    assert rows[0] == [-1, 1, 5000 - 1001, UNKNOWN]  # memory that was in use before the first allocation
     assert {size: category for _, action, size, category in rows[1:] if action == CREATE} == expected
     assert all(category == expected[-size] for _, action, size, category in rows if action == DESTROY)
     assert rows[1][0] == BASE + 100_000 and [row[0] for row in rows[1:]] == sorted(row[0] for row in rows[1:])
@@ -67,7 +67,7 @@ def test_writes_the_coalesced_form(tmp_path):
 
 
 def test_allocations_equal_torchs(torch_run, tmp_path):
-    """torch knows some tensors from before, the trace does not; all that happens inside is the same."""
+    """torch also knows tensors from before the trace. All allocations inside are the same."""
     if not (torch_run / "stack.raw.json.gz").is_file():
         pytest.skip("this torch has no export_memory_timeline")
     theirs = json.loads(gzip.decompress((torch_run / "stack.raw.json.gz").read_bytes()))
@@ -80,7 +80,7 @@ def test_allocations_equal_torchs(torch_run, tmp_path):
 
 
 def test_gradients_are_as_large_as_parameters(our_trace, tmp_path):
-    """Adam's two moments of each parameter are taken in the first step and kept; gradients are as large as parameters."""
+    """Each step takes gradients as large as the parameters, and no more is released than was taken."""
     parameters = 64 * 64 + 64 + 8 * 64 + 8
     rows = raw(our_trace, tmp_path)
     assert sum(size for _, action, size, category in rows if action == CREATE and category == GRADIENT) >= 4 * parameters
@@ -109,7 +109,7 @@ def test_selects_a_device_and_refuses_bad_outputs(tmp_path):
 
 
 @pages.needed
-@pytest.mark.parametrize("name", ["ProfilerStep#7", "torch.profiler step 7"])  # the latter is all there is of one killed in its first step
+@pytest.mark.parametrize("name", ["ProfilerStep#7", "torch.profiler step 7"])  # the second name is all that a run killed in its first step has
 def test_page_names_steps(name, tmp_path):
     trace = tool.write(tmp_path / "t.json", [tool.span(name, 0.0, 90.0, cat="user_annotation"), tool.memory(10.0, 64, 1)])
     assert tool.cprof("memory-timeline", trace, "-o", tmp_path / "out.html").rc == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command may put its output in the place of: files, and nothing else that has a name. What it leaves when it is stopped."""
+"""The command replaces files only, no devices, FIFOs or folders. A command that is stopped leaves no file."""
 
 import json
 import os
@@ -16,12 +16,12 @@ from command_runs import PACKAGE, Rank, cprof, environment, refused
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="devices are made by root")
 def test_refuses_to_replace_a_device(tmp_path):
-    """Root's `-o /dev/null --force` would leave a regular file there, for every program of the machine."""
+    """Otherwise root's `-o /dev/null --force` would leave a regular file there, to all programs of the machine."""
     path, null = Rank(0).write(tmp_path), tmp_path / "null"
     try:
         os.mknod(null, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
     except PermissionError:
-        pytest.skip("no devices may be made here")
+        pytest.skip("this container may not make devices")
     refused(cprof("merge", path, "-o", null, "--force"), str(null), "no file")
     assert null.is_char_device()
 
@@ -41,7 +41,7 @@ def test_forced_merge_replaces_files_only(tmp_path):
 
 
 class Ending:
-    """A command that has its output in a temporary file, and waits for a line before it gives that its name."""
+    """A command that has written its output to a temporary file, and waits for a line before it renames the file."""
 
     CODE = ("import os, sys\nfrom cprof.tool import main\n"
             "def waits(call):\n    def wait(*args, **more):\n        print('here', flush=True)\n        sys.stdin.readline()\n        return call(*args, **more)\n"
@@ -54,7 +54,7 @@ class Ending:
         assert self._running.stdout.readline() == "here\n"
 
     def stopped(self, number):
-        """Gets the signal, and the line behind it; the exit code and what it said on stderr."""
+        """Sends the signal, then the line. Returns the exit code and stderr."""
         self._running.send_signal(number)
         said = self._running.communicate("\n", timeout=60)[1]
         return self._running.returncode, said
@@ -78,7 +78,7 @@ def test_stopped_command_leaves_no_file(command, number, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("command", [["stacks"], ["merge"]], ids=" ".join)
 def test_nohup_command_survives_a_hangup(command, tmp_path):
-    """A terminal that closes ends nothing that is to outlive it."""
+    """A command that ignores SIGHUP finishes its output when the terminal closes."""
     out, trace = tmp_path / "out", with_stacks(tmp_path / "t.json")
     ending = Ending(*command, trace, "-o", out, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     assert ending.stopped(signal.SIGHUP)[0] == 0 and out.stat().st_size > 0

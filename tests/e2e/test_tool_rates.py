@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cprof top` takes of a trace's account of FLOPs, which may hold anything."""
+"""`cprof top` reads the FLOP rates of a trace's cprof object, which may hold anything."""
 
 import pytest
 

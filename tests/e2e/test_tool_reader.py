@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cprof.tool.reader: every form of a trace is read as json.load reads it, whatever the size of the pieces it comes in; what is
-cut off gives what stands before the cut; what is no trace is refused with its place."""
+"""cprof.tool.reader reads every form of a trace as json.load does, in pieces of any size. A cut file gives the events before the cut.
+A file that is no trace is refused with the byte at fault."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ def read(path, chunk=None, monkeypatch=None):
 
 
 def forms():
-    """Texts of traces by name, with what json makes of them."""
+    """(name, text, expected metadata) of each form of a trace."""
     top = {"schemaVersion": 1, "deviceProperties": [{"id": 0}], "baseTimeNanoseconds": 1}
     after = {"traceName": "x", "cprof": {"lost": {"total": 0}}}
     lines = ",\n".join(json.dumps(event) for event in EVENTS)
@@ -68,7 +68,7 @@ FRAMES = {str(n): {"category": "c", "name": 'f(},\n{") ' + "é" * (n % 7), "pare
 @pytest.mark.parametrize("key, value", [("stackFrames", FRAMES), ("stackFrames", {}), ("stackFrames", None), ("stackFrames", [FRAMES, 1]),
                                         ("merged", [{"rank": n, "x": [], "y": {}, "stackFrames": FRAMES, "name": ""} for n in (0, 1)])])
 def test_skips_large_unwanted_values(key, value, indent, chunk, tmp_path, monkeypatch):
-    """Whatever it looks like, and wherever it stands; it is JSON that is read past."""
+    """Before or after the events, in any layout. A reader that wants them gets the same values."""
     for text in (json.dumps({key: value, "traceEvents": EVENTS, "b": 2}, indent=indent),
                  json.dumps({"traceEvents": EVENTS, key: value, "b": 2}, indent=indent)):
         (tmp_path / "t.json").write_text(text)
@@ -100,7 +100,7 @@ def test_accepts_a_cut_inside_a_skipped_value(tmp_path):
 
 
 def test_accepts_large_values_behind_the_events(tmp_path):
-    """Many frames of stacks, of one rank and of a merged trace: no command that reads the small ones refuses these."""
+    """A trace and a merged trace with very many stack frames: every command accepts them."""
     frames = "{" + ",\n".join(f'"{n}": {{"name": "{"f" * 500}", "parent": {n - 1}}}' for n in range(1, 130_000)) + "}"
     assert len(frames) > reader.MAX_VALUE
     event = json.dumps(dict(tool.span("aten::mm", 0.0, 5.0), sf=1))
@@ -124,7 +124,7 @@ def test_reads_the_head_before_the_events(tmp_path):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_uses_events_before_a_cut_at_any_byte(packed, tmp_path):
-    """What stands in front of the cut is used and said to be; never is an event made up."""
+    """The reader yields the events before the cut, notes the cut, and invents no event."""
     text = next(text for name, text, _ in forms() if name == "lines")[:600].encode()
     whole = json.loads(next(text for name, text, _ in forms() if name == "lines"))["traceEvents"]
     data = gzip.compress(text, mtime=0) if packed else text
@@ -135,7 +135,7 @@ def test_uses_events_before_a_cut_at_any_byte(packed, tmp_path):
         try:
             events, trace = read(path)
         except Problem as error:
-            # One byte of gzip does not tell what it is.
+            # One byte of gzip data does not tell the format.
             assert "empty" in str(error) or "before its events" in str(error) or packed and end == 1, (end, error)
             assert most == 0
             continue
@@ -174,7 +174,7 @@ def test_refuses_garbage_with_its_byte(text, message, tmp_path):
 
 
 def test_refuses_the_table_beside_a_trace(tmp_path):
-    """A glob finds it, too."""
+    """A glob for traces finds the table, too."""
     (tmp_path / "t.json.top").write_text('{"cprof_top": 1}')
     with pytest.raises(Problem, match="t.json.top: is the table that cprof left beside t.json: give that one"):
         read(tmp_path / "t.json.top")
@@ -192,7 +192,7 @@ def test_yields_events_before_an_error(tmp_path):
 
 
 def test_drops_a_torn_write_of_an_open_file(tmp_path):
-    """What a kill in the middle of a write leaves behind the last event of a .part file is not used, and said."""
+    """A kill in the middle of a write leaves half an event in a .part file. The reader drops it and notes the damage."""
     path = tmp_path / "rank0.5.json.part"
     path.write_text('{"traceEvents": [\n{"ph": "X"},\n{"ph": "i"},\n{"ph": "X", "na\n],\n"traceName": "x"\n}\n}\n')
     events, trace = read(path)
@@ -216,7 +216,7 @@ def test_accepts_invalid_utf8_and_nan(tmp_path):
 
 
 def test_mutated_traces_raise_only_problems(tmp_path):
-    """Bytes changed at random: the events, or a Problem, nothing else."""
+    """Bytes changed at random give events or a Problem, and no other exception."""
     data = next(text for name, text, _ in forms() if name == "lines").encode()
     choose = random.Random(1)
     path = tmp_path / "t.json"
@@ -235,7 +235,7 @@ def test_mutated_traces_raise_only_problems(tmp_path):
 
 
 def test_reads_large_traces_in_little_memory(tmp_path):
-    """20 MB of events, and of gzip that holds as much."""
+    """20 MB of events as plain text and as gzip data, in less than 30 MB."""
     line = json.dumps(tool.span("aten::add", 1.5, 2.5, External_id=7)) + ",\n"
     path = tmp_path / "t.json"
     with open(path, "w") as file:
@@ -274,7 +274,7 @@ def test_reads_from_a_pipe(tmp_path):
 
 @pytest.fixture
 def parser():
-    """msgspec and numpy, and what goes without them."""
+    """A function that hides msgspec or numpy, to test without them."""
     pytest.importorskip("msgspec")
 
     def without(monkeypatch, *names):
@@ -301,7 +301,7 @@ ODD = [{"ph": "X", "name": "no args", "cat": "cpu_op", "pid": 5000, "tid": 5000,
 
 
 def sound(n):
-    """Events in which nothing is odd, of n steps."""
+    """Well-formed events of n steps."""
     for step in range(n):
         at, ids = 1000.0 + step * 100, 10 * step
         yield dict(tool.span(f"ProfilerStep#{step}", at, 90.0, cat="user_annotation", tid=4194305), args={"thread": 5000})
@@ -327,7 +327,7 @@ COMMANDS = [("top", "--from-trace"), ("top", "--by", "module"), ("top", "--by", 
 @pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(map(str, one)) for one in COMMANDS])
 @pytest.mark.parametrize("odd", [False, True], ids=["sound", "odd"])
 def test_every_parser_gives_the_same_answer(command, odd, parser, tmp_path, monkeypatch):
-    """To the byte. Of what is odd, one event stands between sound ones."""
+    """Equal to the byte. Each odd event stands between sound ones."""
     events = list(sound(40))
     for n, event in enumerate(ODD if odd else ()):
         events.insert(37 * (n + 1), event)
@@ -347,8 +347,8 @@ def test_every_parser_gives_the_same_answer(command, odd, parser, tmp_path, monk
 
 
 def test_explain_reads_the_trace_of_each_rank_once(parser, tmp_path, monkeypatch):
-    """Events that all is known of are not made into dictionaries for what compares ranks."""
-    events = [event for event in sound(40) if "text" not in event["args" if "args" in event else "ph"]]  # a text in which a block ends is read twice
+    """The comparison of ranks makes no dictionaries of well-formed events."""
+    events = [event for event in sound(40) if "text" not in event["args" if "args" in event else "ph"]]  # a block that ends inside such a text is read twice
     paths = [str(tool.write(tmp_path / f"rank{rank}.json", events, distributedInfo={"rank": rank, "world_size": 2})) for rank in range(2)]
     monkeypatch.setattr(reader, "CHUNK", 1000)
     opened, whole, any_events = [], [], fast.any_events
@@ -360,7 +360,7 @@ def test_explain_reads_the_trace_of_each_rank_once(parser, tmp_path, monkeypatch
 
 
 def test_fast_parser_takes_sound_events(parser, tmp_path, monkeypatch):
-    """By a trace that is more than one block; a text in which all is sound is not read as JSON."""
+    """In a trace of several blocks, blocks of well-formed events go through the fast parser."""
     path = tool.write(tmp_path / "t.json", list(sound(40)))
     monkeypatch.setattr(reader, "CHUNK", 1000)
     left = []
@@ -378,7 +378,7 @@ def test_detects_numbers_over_64_bits(text, long):
 
 
 def test_fast_parser_accepts_only_what_json_accepts(parser):
-    """Damaged texts: what it takes, json reads likewise."""
+    """Of damaged texts, the fast parser accepts only those that json reads, with the same result."""
     texts = [json.dumps(event, ensure_ascii=False) for event in sound(2)]
     chance, decode, taken = random.Random(7), fast.any_events(), 0
     for _ in range(4000):

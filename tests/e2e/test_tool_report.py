@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof report` and the flame graph of `cprof stacks`: their numbers are those of the other commands; names from traces stay text; a page is small,
-asks for nothing, and is readable in each form in which it is shown."""
+"""`cprof report` and the flame graph of `cprof stacks`: their numbers equal those of the other commands, and names from traces stay text. A page
+is small, loads nothing else, and is readable on each kind of screen and on paper."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ RUN = "run/torch_traces"
 
 
 class _Tables(html.parser.HTMLParser):
-    """The tables of a page by id: a dictionary for each row, by the head of the column; a number is what its cell is sorted by."""
+    """The tables of a page by id. A row is a dictionary by column head; a number is its cell's sort value."""
 
     def __init__(self, text):
         super().__init__()
@@ -56,7 +56,7 @@ class _Tables(html.parser.HTMLParser):
 
 
 def report(*args, out="report.html"):
-    """The page as text. It is never too large."""
+    """The page as text. Checks its size."""
     result = tool.cprof("report", *args, "-o", out)
     assert result.rc == 0 and result.out == "", result.err
     text = pathlib.Path(out).read_text()
@@ -65,14 +65,14 @@ def report(*args, out="report.html"):
 
 
 def of(*args):
-    """What a command says as JSON."""
+    """The command's JSON output."""
     result = tool.cprof(*args, "--json")
     assert result.rc == 0, result.err
     return json.loads(result.out)
 
 
 def gpu_run(steps=6, name="aten::linear", line="train.py(10): main", **more):
-    """A trace of a GPU with steps, memory and an account."""
+    """A trace of a GPU with steps, memory and a cprof object."""
     machine = Machine()
     for number in range(steps):
         begin = machine.now
@@ -89,7 +89,7 @@ def gpu_run(steps=6, name="aten::linear", line="train.py(10): main", **more):
 
 
 def eight_ranks(ranks=8, steps=6):
-    """Rank 2 is late in step 3, rank 1 a little in all."""
+    """Traces of 8 ranks: rank 2 is late in step 3, rank 1 a little in every step."""
     folder = pathlib.Path(RUN)
     folder.mkdir(parents=True, exist_ok=True)
     for rank in range(ranks):
@@ -106,7 +106,7 @@ def in_step(rank, event, number):
 
 
 def same_steps(text, summary):
-    """Each step of the summary is in the page's tables, with the same numbers."""
+    """Checks that the page's tables hold each step of the summary with the same numbers."""
     tables = _Tables(text).tables
     rows = {(row["step"], row["rank"], row["device"]): row for row in tables.get("steps-gpu", []) + tables.get("steps-cpu", [])}
     assert len(rows) == len(summary["steps"])
@@ -199,7 +199,7 @@ def test_shows_findings_of_h200_transformers(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", tool.KINETO_TRACES, ids=lambda path: path.name)
 def test_reports_kineto_traces(path, tmp_path, monkeypatch):
-    """Some have no steps."""
+    """Some of these traces have no steps."""
     monkeypatch.chdir(tmp_path)
     text, summary = report(path), of("explain", path)
     same_findings(text, summary)
@@ -245,7 +245,7 @@ def test_takes_a_folder_or_the_newest_run(tmp_path, monkeypatch):
 # ---- one file, small, nothing from elsewhere, nothing from names ----
 
 def hashes(text):
-    """Those that the policy allows, and those of what stands there."""
+    """The hashes that the page's policy allows, and those of the page's style and script."""
     policy = html.unescape(re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)"', text)[1])
     said = {kind: re.search(rf"{kind}-src ([^;]+)", policy)[1] for kind in ("default", "style", "script")}
     assert said["default"] == "'none'" and "unsafe" not in policy
@@ -276,7 +276,7 @@ PAGES = {"report": ["report"], "stacks": ["stacks"], "memory": ["memory-timeline
 @pages.needed
 @pytest.mark.parametrize("kind", PAGES)
 def test_names_cannot_inject_markup(kind, tmp_path, monkeypatch):
-    """Markup in each place that a trace has; the browser also finds that the policy allows what the page needs, and nothing else."""
+    """The trace holds markup in every text. The browser also checks that the policy allows what the page needs, and nothing else."""
     monkeypatch.chdir(tmp_path)
     result = tool.cprof(*PAGES[kind], hostile_trace(), "-o", "out.html")
     assert result.rc == 0, result.err
@@ -290,7 +290,7 @@ def test_names_cannot_inject_markup(kind, tmp_path, monkeypatch):
         assert page("document.images.length") == 0 and page("document.querySelectorAll('script:not([type])').length") == 1
         shown = page("document.body.textContent + [...document.querySelectorAll('[title]')].map(one => one.title).join()")
         assert "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>" in shown
-        # What a name could have brought in does nothing.
+        # Injected elements do nothing.
         page("document.body.insertAdjacentHTML('beforeend', '<p style=\"color: red\" onclick=\"alert(3)\">x</p><img src=\"http://127.0.0.1:9/x.png\">')")
         page("document.body.append(Object.assign(document.createElement('script'), {textContent: 'alert(4)'}))")
         page("document.body.lastElementChild.previousElementSibling.previousElementSibling.click()")
@@ -300,7 +300,7 @@ def test_names_cannot_inject_markup(kind, tmp_path, monkeypatch):
 
 
 def test_pages_of_large_runs_stay_small(tmp_path, monkeypatch):
-    """Many ranks and steps, and names that are long and of letters that take room."""
+    """Many ranks and steps, and long names of wide characters."""
     monkeypatch.chdir(tmp_path)
     eight_ranks(70, 80)
     text = report(RUN)
@@ -416,7 +416,7 @@ def test_flame_graph_zooms_and_searches(tmp_path, monkeypatch):
 
 
 def test_flame_graph_accepts_deep_stacks(tmp_path, monkeypatch):
-    """Deeper than Python nests."""
+    """The stack is deeper than Python's recursion limit."""
     monkeypatch.chdir(tmp_path)
     stack = "".join(f"deep.py({n}): f;" for n in range(2000))
     data = flames(tool.write("t.json", [tool.span("aten::mm", 0, 30, Call_stack=stack)]))
