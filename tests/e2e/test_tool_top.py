@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof top` and `cprof stacks`: against torch.profiler's own tables and stacks of the same run; on a trace of cprof's against sums
-made another way; on small traces with known sums; and what they say when a trace does not hold what is asked for."""
+"""`cprof top` and `cprof stacks`, compared with torch.profiler's tables and stacks of the same run, with slow sums over a trace of
+cprof's, and with small traces of known sums. Also what they refuse."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 
 
 def same_table(ours, torchs):
-    """Line by line; numbers may differ by one in the last digit, where torch's sums of floats fall on the other side."""
+    """Compares line by line. Numbers may differ by one in the last digit, since torch adds up floats."""
     ours, torchs = ours.splitlines(), torchs.splitlines()
     assert len(ours) == len(torchs)
     for mine, other in zip(ours, torchs):
@@ -38,7 +38,7 @@ def same_table(ours, torchs):
 
 
 def in_order_of_columns(table):
-    """torch puts FLOPs under Source Location, and the stack into the column of FLOPs; ours stand under their names."""
+    """Swaps the last two columns of torch's table: torch prints FLOPs under Source Location and the stack under FLOPs."""
     lines = table.splitlines()
     columns = [(found.start(), found.end()) for found in re.finditer("-+", lines[0])]
     (first, end), (last, _) = columns[-2:]
@@ -102,7 +102,7 @@ dist.destroy_process_group()
 
 
 def test_tables_with_transfers_equal_torchs(torch_run, tmp_path):
-    """torch takes the ranges around transfers for asynchronous: their time is no part of the sum."""
+    """To torch the ranges around transfers are asynchronous: their time does not count in the sum."""
     path = tmp_path / "t.json"
     done = subprocess.run([sys.executable, "-c", GLOO, str(path)], env=dict(os.environ, **LOOPBACK), capture_output=True, text=True,
                           timeout=tool.TIMEOUT_S)
@@ -138,7 +138,7 @@ def test_counts_nested_flops_once_in_our_trace(torch_run, tmp_path):
             "for _ in range(4):\n    torch.ops.aten.mul.Scalar(x, 2.0)\n    torch.mul(x, x)\n    optimizer.step()\n")
     result = support.run([sys.executable, "-c", code], tmp_path, ACTIVE=2, WITH_FLOPS=1)
     assert result.rc == 0 and torch_run and len(result.traces) == 1, result.err
-    support.load(result.traces[0])  # holds the table beside it to the trace
+    support.load(result.traces[0])  # also compares the table beside the trace with it
     [row] = [row for row in cprof.key_averages(result.traces[0]) if row.key == "aten::mul"]
     assert (row.count, row.flops) == (4, 256)
 
@@ -146,7 +146,7 @@ def test_counts_nested_flops_once_in_our_trace(torch_run, tmp_path):
 def test_stacks_equal_torchs(torch_run, tmp_path):
     out = tmp_path / "out.stacks"
     assert tool.cprof("stacks", torch_run / "stack.json", "-o", out).rc == 0
-    # torch cuts off floats: 6 us may be its 5.999, and what is 1 us here may be left out there.
+    # torch truncates floats: our 6 us may be its 5, and a stack of 1 us may be missing there.
     theirs = iter([line.rpartition(" ") for line in (torch_run / "stack.stacks").read_text().splitlines()])
     expected, same = next(theirs), 0
     for stack, _, value in (line.rpartition(" ") for line in out.read_text().splitlines()):
@@ -170,7 +170,7 @@ def test_reads_modules_of_python_functions(torch_run):
 # ---- a trace of cprof's ----
 
 def slow_sums(path):
-    """{name: [count, total, self]} in nanoseconds, by looking at all pairs."""
+    """{name: [count, total, self]} in nanoseconds, by a comparison of all pairs of spans."""
     sums = {}
     spans = [(e["tid"], e["ts"], round(e["ts"] * 1000), round(e["ts"] * 1000) + round(e["dur"] * 1000), e["name"])
              for e in cprof.events(path) if e["ph"] == "X" and not e["name"].startswith("ProfilerStep")]
@@ -180,7 +180,7 @@ def slow_sums(path):
         inside = [one for one in spans if one[0] == tid and start <= one[2] and one[3] <= end and one[2:4] != (start, end)]
         covered, last = 0, start
         for _, _, begin, finish, _ in sorted(inside, key=lambda one: (one[2], -one[3])):
-            if finish > last:  # outermost ones only
+            if finish > last:  # outermost spans only
                 covered += finish - begin
                 last = finish
         row = sums.setdefault(name, [0, 0, 0])
@@ -193,7 +193,7 @@ def slow_sums(path):
 def test_sums_of_our_trace_equal_a_slow_count(our_trace):
     sums = slow_sums(our_trace)
     rows = {row.key: row for row in cprof.key_averages(our_trace) if row.key not in ("ProfilerStep*", "[memory]")}
-    # An operator of one child of its own name is counted once, as torch does.
+    # cprof counts an operator and its only child of the same name once, as torch does.
     alone = {name for name in sums if name in rows and rows[name].count == sums[name][0]}
     assert len(alone) > 20 and set(rows) == set(sums)
     for name in alone:
@@ -201,7 +201,7 @@ def test_sums_of_our_trace_equal_a_slow_count(our_trace):
 
 
 def test_steps_on_their_own_row_hold_operators(our_trace):
-    """The time of a step is not counted twice: its self time is what no span of the thread covers."""
+    """A step's self time is the time that no span of its thread covers."""
     rows = {row.key: row for row in cprof.key_averages(our_trace)}
     step = rows["ProfilerStep*"]
     assert step.count == 2 and 0 <= step.self_cpu_ns < step.cpu_ns
@@ -213,14 +213,14 @@ def test_steps_on_their_own_row_hold_operators(our_trace):
 
 
 def test_steps_of_our_trace_name_their_thread(our_trace):
-    """The one that marks them; nothing else runs here."""
+    """Steps name the thread that marks them, which also runs all operators here."""
     spans = [e for e in cprof.events(our_trace) if e["ph"] == "X"]
     steps = [e for e in spans if e["name"].startswith("ProfilerStep#")]
     assert len(steps) == 2 and {e["args"]["thread"] for e in steps} == {e["tid"] for e in spans if e["cat"] == "cpu_op"}
 
 
 def in_our_form(path, events):
-    """Written as cprof does: an event in a line, three decimals."""
+    """Writes a trace as cprof does: one event a line, times with three decimals."""
     lines = [re.sub(r'("(?:ts|dur)": )([\d.]+)', lambda m: f"{m[1]}{float(m[2]):.3f}", json.dumps(event)) for event in events]
     path.write_text('{"traceEvents": [\n' + ",\n".join(lines) + "\n]}")
     return path
@@ -228,10 +228,10 @@ def in_our_form(path, events):
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 @pytest.mark.parametrize("named, other, self_time", [
-    (5000, 5, 80.0),   # as named, though another thread does more
-    (None, 5, 95.0),   # nobody is named, or who does nothing: the thread that does most
+    (5000, 5, 80.0),   # the named thread, though another one has more spans
+    (None, 5, 95.0),   # no thread named, or one without spans: the thread with most spans
     (5002, 5, 95.0),
-    (None, 2, 98.0),   # of two that do as much the earlier one
+    (None, 2, 98.0),   # two threads with as many spans: the earlier one
 ])
 def test_step_belongs_to_the_thread_it_names(named, other, self_time, write, tmp_path):
     step = tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305)
@@ -245,10 +245,10 @@ def test_step_belongs_to_the_thread_it_names(named, other, self_time, write, tmp
     assert by["rows"][0]["self_cpu_time_total"] > 0
 
 
-@pytest.mark.parametrize("name", ["torch.profiler step ", "ProfilerStep#"])  # as cprof writes it, and did
+@pytest.mark.parametrize("name", ["torch.profiler step ", "ProfilerStep#"])  # as cprof writes them now, and as it did before
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 def test_torchs_step_ranges_count_as_ranges(write, name, tmp_path):
-    """A program that calls prof.step() as well: steps are what cprof says they are, and torch's ranges are ranges."""
+    """The program also calls torch.profiler's prof.step(). cprof's steps are the steps; torch's ranges are plain ranges."""
     events = [tool.span(f"ProfilerStep#{n}", 100.0 * n, 100.0, cat="user_annotation", tid=4194305, thread=5000) for n in (1, 2)]
     events += [tool.span(f"{name}{n}", 50.0 + 100.0 * n, 95.0, cat="user_annotation") for n in (1, 2)]
     events += [tool.span("aten::mm", 110.0 + 100.0 * n, 30.0) for n in (0, 1)]
@@ -264,7 +264,7 @@ def test_torchs_step_ranges_count_as_ranges(write, name, tmp_path):
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 def test_range_around_steps_is_outside_of_them(write, tmp_path):
-    """As of an epoch, and of the training: what runs in them is the steps', what is left of them is the time outside of steps."""
+    """Such as the range of an epoch or of the training: its self time is the time outside of steps."""
     events = [tool.span(f"ProfilerStep#{n}", 1000.0 + 100 * n, 100.0, cat="user_annotation", tid=4194305, thread=5000) for n in (0, 1)]
     events += [tool.span("epoch", 900.0, 400.0, cat="user_annotation"), tool.span("train", 800.0, 600.0, cat="user_annotation")]
     for n in (0, 1):
@@ -287,7 +287,7 @@ def test_step_may_cross_the_end_of_a_range(write, tmp_path):
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 def test_range_around_steps_may_repeat_inside_a_step(write, tmp_path):
-    """Which is a step's, and does not take its place."""
+    """The inner range of the same name belongs to its step."""
     events = [tool.span(f"ProfilerStep#{n}", 30.0 * n, 30.0, cat="user_annotation", tid=4194305, thread=5000) for n in range(4)]
     events += [tool.span("train", 0.0, 120.0, cat="user_annotation"), tool.span("train", 35.0, 20.0, cat="user_annotation"),
                tool.span("aten::mm", 40.0, 10.0)]
@@ -301,7 +301,7 @@ def test_counts_a_range_around_a_real_loop(tmp_path):
             "    model(torch.ones(4, 8)).sum().backward()\n    optimizer.step()\n")
     result = support.run([sys.executable, "-c", code], tmp_path, WARMUP=0, ACTIVE=8)
     assert result.rc == 0, result.err
-    trace = support.load(result.traces[0])  # holds the table against the trace
+    trace = support.load(result.traces[0])  # compares the table with the trace
     rows = {row.key: row for row in cprof.key_averages(result.traces[0])}
     steps, epoch = rows["ProfilerStep*"], rows["epoch"]
     [around] = support.events(trace, ph="X", name="epoch")
@@ -314,7 +314,7 @@ def test_counts_a_range_around_a_real_loop(tmp_path):
 
 
 def test_counts_both_kinds_of_steps_of_a_run(tmp_path):
-    """Its table is cprof's own, which counts as the command does."""
+    """The table that cprof writes beside the trace counts both kinds as the command does."""
     code = ("import torch\nfrom torch.profiler import record_function\nmodel = torch.nn.Linear(8, 8)\n"
             "optimizer = torch.optim.SGD(model.parameters())\nfor n in range(6):\n"
             "    with record_function(f'ProfilerStep#{n + 7}'):\n"
@@ -324,7 +324,7 @@ def test_counts_both_kinds_of_steps_of_a_run(tmp_path):
     for more in ((), ("--from-trace",)):
         rows = {row["name"]: row["count"] for row in json.loads(tool.cprof("top", *result.traces, "--json", *more).out)["rows"]}
         assert rows["ProfilerStep*"] == 3 and rows["ProfilerStep* (torch.profiler)"] in (2, 3, 4)
-    trace = support.load(result.traces[0])  # holds the table against the trace
+    trace = support.load(result.traces[0])  # compares the table with the trace
     assert support.step_numbers(trace) == [1, 2, 3]
     assert consumers.tensorboard(result.traces[0])["steps"] == ["1", "2", "3"]
     assert support.events(trace, ph="X", cat="user_annotation", name=re.compile(r"torch\.profiler step \d+$"))
@@ -347,7 +347,7 @@ def test_adds_up_several_traces(our_trace):
 # ---- known sums ----
 
 def gpu_events():
-    """Two steps of an operator that launches a kernel each; the second kernel takes ten times as long."""
+    """Two steps in which an operator launches a kernel. The second kernel takes ten times as long."""
     events = []
     for step, (start, kernel) in enumerate(((1000.0, 5.0), (2000.0, 50.0))):
         events += [
@@ -387,7 +387,7 @@ def test_kernels_belong_to_the_operator_that_launched_them(tmp_path):
 
 
 def transfer_events(name):
-    """An operator that begins a transfer, which goes on behind it and launches a kernel; one of gloo's own threads."""
+    """An operator begins a transfer that outlasts it and launches a kernel. Another transfer runs on a thread of gloo."""
     return [tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305, thread=5000),
             tool.span("c10d::allreduce_", 10.0, 40.0, External_id=1), tool.span(name, 20.0, 60.0, cat="user_annotation", External_id=2),
             tool.span("aten::copy_", 30.0, 10.0, External_id=3), tool.span(name, 15.0, 70.0, cat="user_annotation", tid=5001, External_id=4),
@@ -428,7 +428,7 @@ def test_by_groups_times_as_asked(by, expected, tmp_path):
     ("category", {"user_annotation": (75.0, 1), "cpu_op": (15.0, 1), "cuda_runtime": (30.0, 4)}),
     ("module", {"(outside)": (105.0, 5), "Net.fc1": (15.0, 1)})])
 def test_call_without_operator_counts_for_its_surroundings(by, expected, write, tmp_path):
-    """One right in the step, one in an operator that it is not linked to, one on a thread of its own."""
+    """One call is directly in the step, one in an operator without a link to it, one on another thread."""
     step = tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305, thread=5000)
     path = write(tmp_path / "t.json", [
         tool.span("cudaLaunchKernel", 35.0, 3.0, cat="cuda_runtime", External_id=1, correlation=1),
@@ -442,7 +442,7 @@ def test_call_without_operator_counts_for_its_surroundings(by, expected, write, 
 
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 def test_call_may_precede_its_operator_in_the_file(write, tmp_path):
-    """As it stands in cprof's files, where what ends first comes first: the thread of the operators is the step's."""
+    """In cprof's files the span that ends first comes first. The thread of the operators is the step's."""
     step = tool.span("ProfilerStep#0", 0.0, 100.0, cat="user_annotation", tid=4194305)
     path = write(tmp_path / "t.json", [
         tool.span("cudaLaunchKernel", 35.0, 3.0, cat="cuda_runtime", External_id=1, correlation=1),
@@ -452,7 +452,7 @@ def test_call_may_precede_its_operator_in_the_file(write, tmp_path):
 
 
 def step(number, begin, duration):
-    """A step as cprof writes it, of the thread 5000."""
+    """A step of thread 5000, as cprof writes it."""
     return tool.span(f"ProfilerStep#{number}", begin, duration, cat="user_annotation", tid=4194305, thread=5000)
 
 
@@ -469,7 +469,7 @@ def test_leaves_out_columns_without_values(by, shown, hidden, tmp_path):
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 @pytest.mark.parametrize("operator", [[], [tool.span("aten::mm", 30.0, 20.0, External_id=1)]], ids=["C", "PyTorch"])
 def test_calls_without_operators_count_for_their_step(operator, write, tmp_path):
-    """As of C++ or JAX: calls are part of the step, and what they launched is the step's wherever it ran."""
+    """As in C++ or JAX: the step has the time of its calls, and of their kernels whenever these run."""
     launched = 70.0 if operator else 40.0
     path = write(tmp_path / "t.json", [step(0, 0.0, 100.0), step(1, 100.0, 100.0), *operator,
                  tool.span("cudaLaunchKernel", launched, 10.0, cat="cuda_runtime", correlation=7),
@@ -484,14 +484,14 @@ def test_calls_without_operators_count_for_their_step(operator, write, tmp_path)
 @pytest.mark.parametrize("write", [tool.write, in_our_form])
 @pytest.mark.parametrize("begin, end", [(-50.0, 450.0), (50.0, 350.0)])
 def test_range_around_steps_takes_none_of_their_time(begin, end, write, tmp_path):
-    """Of an epoch, say."""
+    """Such as the range of an epoch."""
     path = write(tmp_path / "t.json", [
         tool.span("epoch", 1000.0 + begin, end - begin, cat="user_annotation"),
         *(step(n, 1000.0 + 100 * n, 100.0) for n in range(4)),
         *(tool.span("aten::mm", 1060.0 + 100 * n, 20.0) for n in range(4)),
         *(tool.span("Optimizer.step#SGD.step", 1090.0 + 100 * n, 11.0, cat="user_annotation") for n in range(4))])
     rows = json.loads(tool.cprof("top", path, "--by", "step", "--json").out)["rows"]
-    # the optimizer's last microsecond is of the step that it begins in
+    # The optimizer's last microsecond counts for the step in which it begins.
     assert [(row["step"], row["self_cpu_time_total"]) for row in rows] == [
         ("ProfilerStep#0", 101.0), ("ProfilerStep#1", 100.0), ("ProfilerStep#2", 100.0), ("ProfilerStep#3", 100.0)]
 
@@ -507,7 +507,7 @@ def test_by_module_adds_up_operators(tmp_path):
 
 
 def test_joins_launches_by_nesting_without_ids(tmp_path):
-    """Old traces repeat the correlation as External id: it may be the number of any operator."""
+    """Old traces repeat the correlation id as External id, which may also be the id of an unrelated operator."""
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::detach", 0.0, 5.0, External_id=7), tool.span("aten::copy_", 10.0, 50.0, External_id=2),
         tool.span("cudaMemcpyAsync", 20.0, 10.0, cat="cuda_runtime", External_id=7, correlation=7),
@@ -517,7 +517,7 @@ def test_joins_launches_by_nesting_without_ids(tmp_path):
 
 
 def test_backward_function_has_its_forward_stack(tmp_path):
-    """Stacks that are written with the span, as cprof and Kineto do; a backward function has that of its forward one."""
+    """A backward function has the stack of its forward operator."""
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::mm", 0.0, 10.0, Call_stack="net.py(3): forward;train.py(9): main;", Sequence_number=4,
                   Fwd_thread_id=0),
@@ -540,7 +540,7 @@ def test_native_frames_do_not_group_stacks(tmp_path):
 
 
 def test_stacks_leave_out_recording_frames(tmp_path):
-    """Not in how the recording was asked for, which is the same below each operator; but one that has nothing else is kept."""
+    """Frames of torch's recording are the same below each operator. A stack of nothing else stays as it is."""
     hook = "{0}at::RecordFunction::runStartCallbacks (libtorch_cpu.so);{0}c10::Dispatcher::runRecordFunction (libtorch_cpu.so);"
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::mm", 0.0, 10.0, Call_stack=hook.format("") + "at::_ops::mm::call (libtorch_cpu.so);net.py(3): forward;"),
@@ -553,14 +553,14 @@ def test_stacks_leave_out_recording_frames(tmp_path):
 
 
 def test_writes_each_stack_on_one_line(tmp_path):
-    """Speedscope's importer, in JavaScript, ends a line also where Python's does not."""
+    """Speedscope's importer, in JavaScript, also ends lines at characters at which Python does not."""
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::mm", 0.0, 10.0, Call_stack="a b\tc.py(3): f\r\ng\rh\u2028i\u2029j\x85k\x0bl\x0c;näme 名前.py(1): 9 8;")])
     assert tool.cprof("stacks", path).out.splitlines(keepends=True) == ["näme_名前.py(1):_9_8;a_b_c.py(3):_f__g_h_i_j_k_l_ 10\n"]
 
 
 def test_reads_chromes_stack_frames(tmp_path):
-    """Chrome's stackFrames, as cprof writes them when args have no stacks."""
+    """Chrome's stackFrames, which spans without a stack in args refer to."""
     events = [dict(tool.span("aten::mm", 0.0, 10.0), sf=3), dict(tool.span("aten::add", 20.0, 5.0), sf="2"),
               dict(tool.span("aten::sub", 30.0, 5.0), sf=9), dict(tool.span("aten::div", 40.0, 5.0), sf=4)]
     frames = {"1": {"name": "train.py(9): main"}, "2": {"name": "net.py(3): forward", "parent": 1},
@@ -571,7 +571,7 @@ def test_reads_chromes_stack_frames(tmp_path):
 
 
 def test_counts_no_time_of_module_rows(tmp_path):
-    """Rows that show the modules of a thread are no time of their own; a call of a matrix library has FLOPs."""
+    """Rows that show a thread's modules add no time. A call of a matrix library has FLOPs."""
     path = tool.write(tmp_path / "t.json", [
         tool.span("aten::mm", 0.0, 10.0, Module_Hierarchy="Net.fc"), tool.span("Net.fc", 0.0, 20.0, cat="nn_module", tid=9),
         tool.span("sgemm_", 1.0, 8.0, cat="library_call", flops=500)])
@@ -634,7 +634,7 @@ def test_refuses_table_options_beside_by(options, tmp_path):
 
 
 def test_survives_hostile_events(tmp_path):
-    """Events whose fields are of any kind: a table of what is sound, and a note."""
+    """Fields of any kind: the table has the well-formed events, and a note counts the rest."""
     odd = [{"ph": "X"}, {"ph": "X", "ts": "1", "dur": []}, {"ph": "X", "ts": 1e300, "dur": 1}, {"ph": ["X"]}, {},
            {"ph": "X", "name": ["a"], "cat": {"b": 1}, "ts": 1, "dur": 2, "args": 7, "pid": {}, "tid": None},
            {"ph": "X", "name": "k", "cat": "kernel", "ts": 1, "dur": -5, "args": {"External id": "9" * 30, "correlation": []}},
@@ -661,7 +661,7 @@ def test_kernels_of_kineto_traces_have_one_operator(path):
     rows = json.loads(result.out)["rows"]
     kernels = sum(row["self_device_time_total"] for row in rows if row["device_type"] == "cuda" and not row["is_user_annotation"])
     operators = sum(row["self_device_time_total"] for row in rows if row["device_type"] == "cpu")
-    assert operators <= kernels * 1.0001  # each kernel belongs to one operator at most
+    assert operators <= kernels * 1.0001  # a kernel belongs to one operator at most
     assert operators >= 0.9 * kernels or path.name.startswith(("ns_", "alexnet"))
     stacks = tool.cprof("stacks", path)
     assert stacks.rc == 2 and "CPROF_WITH_STACK=1" in stacks.err or stacks.rc == 0
@@ -670,7 +670,7 @@ def test_kernels_of_kineto_traces_have_one_operator(path):
 # ---- the table beside the trace ----
 
 def test_uses_and_names_the_table_beside_the_trace(our_trace, tmp_path):
-    """That its numbers are the trace's is held by support.load() for every trace that a test reads."""
+    """support.load() compares the numbers of table and trace for every trace that a test reads."""
     path, table = tmp_path / "t.json", tmp_path / "t.json.top"
     shutil.copy2(our_trace, path)
     shutil.copy2(f"{our_trace}.top", table)
@@ -679,7 +679,7 @@ def test_uses_and_names_the_table_beside_the_trace(our_trace, tmp_path):
     assert used.err == f"cprof: {table}: the table made with the trace (--from-trace reads the trace)\n" and read.err == ""
     assert json.loads(tool.cprof("top", path, "--json").out)["tables_used"] == [str(table)]
     assert cprof.key_averages(path).table() == tool.cprof("top", path, "--torch", "--from-trace").out
-    assert tool.cprof("top", path, "--group-by-input-shape").err == ""  # it does not tell shapes
+    assert tool.cprof("top", path, "--group-by-input-shape").err == ""  # the table has no shapes
     assert table.stat().st_size < 16384
 
 
@@ -707,13 +707,13 @@ def test_ignores_a_stale_or_damaged_table(our_trace, tmp_path, change, said):
 
 
 def test_leaves_out_markers_of_warmup_steps(tmp_path):
-    """They stand at the head of the file; what a step costs is told by those that were recorded. One more is cut by the beginning."""
+    """Their spans are at the head of the file. Tables count recorded steps only. One range reaches from warmup into the first step."""
     code = """push(b"outer"); steps(2); pop(); steps(3)"""
     result = support.run(support.python(code), tmp_path, WARMUP=2, ACTIVE=3, STEP="manual")
     trace = support.load(result.traces[0])
     assert [e["name"] for e in support.events(trace, ph="X", cat="user_annotation")].count("work") == 5
     first = min(float(e["ts"]) for e in support.events(trace, ph="X") if e["name"].startswith("ProfilerStep#"))
-    assert abs(float(trace["recorded_from"]) - first) < 0.0015  # a step's row begins a nanosecond behind its edge
+    assert abs(float(trace["recorded_from"]) - first) < 0.0015  # a step's row begins a nanosecond after the step
     for more in ((), ("--from-trace",), ("--by", "category")):
         rows = json.loads(tool.cprof("top", result.traces[0], "--json", *more).out)["rows"]
         counts = {row.get("name", row.get("category")): row["count"] for row in rows}
@@ -723,7 +723,7 @@ def test_leaves_out_markers_of_warmup_steps(tmp_path):
 
 
 def test_tabulates_a_trace_of_memory_only(tmp_path):
-    """As the one that cprof leaves beside such a trace: the last file of a long recording may hold the releases at exit."""
+    """The last file of a long recording may hold only the releases at exit."""
     path = tool.write(tmp_path / "t.json", [tool.memory(10.0, 64, 1), tool.memory(11.0, -32, 2)])
     row, = cprof.key_averages(path)
     assert (row.key, row.count, row.cpu_memory_usage) == ("[memory]", 2, 32)
@@ -731,7 +731,7 @@ def test_tabulates_a_trace_of_memory_only(tmp_path):
 
 @pytest.mark.parametrize("options", [["--sort-by", "self_cpu_time_total"], ["--torch"], ["--by", "kernel"], ["--by", "step"], ["--by", "module"], ["--by", "line"], ["--group-by-stack-n", "2"]], ids=str)
 def test_prints_no_escape_sequences_of_names(options, tmp_path):
-    """They are the program's, or of whoever made the trace: what could move the cursor or set the title is shown as what it is."""
+    """Names come from the program or from whoever made the trace. Control characters are printed as text."""
     evil = "\x1b]0;title\x07\x9b2J\nover"
     path = tool.write(tmp_path / "t.json", [
         tool.span("ProfilerStep#1" + evil, 0.0, 100.0, cat="user_annotation"), tool.span(evil, 10.0, 50.0, Module_Hierarchy=evil, Call_stack=f"a{evil};b"),

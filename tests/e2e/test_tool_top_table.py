@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof top` for people: which rows it has and in which order, how it fits a terminal, and what it says of lines and categories."""
+"""The table that `cprof top` prints for people: its rows and their order, its width, and the tables by line and by category."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from test_tool_top import gpu_events
 
 
 def people_events():
-    """Two steps: a product that a library computes, one elsewhere, a range, and what runs in no operator."""
+    """Two steps: a product with a library call inside, another operator, and a library call outside of operators."""
     for n in range(2):
         at = 100.0 * n
         yield dict(tool.span(f"ProfilerStep#{n}", at, 90.0, cat="user_annotation", tid=4194305), args={"thread": 5000})
@@ -73,7 +73,7 @@ def test_by_line_shows_the_line(tmp_path, monkeypatch):
     rows = json.loads(tool.cprof("top", path, "--by", "line", "--json").out)["rows"]
     assert [(row["line"], row["self_cpu_time_total"], row["count"]) for row in rows] == [
         ("prog.py(2): y = m(x)\x1b  # slow", 100.0, 6), ("prog.py(3): <module>", 24.0, 2), ("gone.py(3): <module>", 6.0, 2)]
-    os.utime(tmp_path / "prog.py")  # it may have other lines by now
+    os.utime(tmp_path / "prog.py")  # the source is newer than the trace: its lines may differ
     os.utime(path, (1, 1))
     assert "prog.py(2): <module>" in tool.cprof("top", path, "--by", "line").out
     tool.refused(tool.cprof("top", tool.write(tmp_path / "n.json", [tool.span("a", 0, 1)]), "--by", "line"), "CPROF_WITH_STACK=1")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cprof open` shows: a trace in Perfetto's own format, loaded into Perfetto, which must find in it what the trace has, under the
-names and in the order that the trace gives."""
+"""`cprof open` converts a trace to Perfetto's own format. Perfetto must find in it what the trace has, with the same names and order."""
 
 import json
 import sys
@@ -29,7 +28,7 @@ def view_of(trace, folder, title="title"):
 
 
 def rows_of(view):
-    """Names of all rows and groups, from above."""
+    """The names of all rows and groups, from top to bottom."""
     perfetto.query(view, "select 1")
     return perfetto_check.shared().run("(() => { const walk = t => [t.name, ...t.children.flatMap(walk)]; "
                                        "return app.trace.workspace.children.flatMap(walk); })()", 60)
@@ -37,7 +36,7 @@ def rows_of(view):
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory):
-    """The trace of a training with stacks, and what is shown of it."""
+    """The trace of a training with stacks, and its view."""
     folder = tmp_path_factory.mktemp("training")
     run = support.run([sys.executable, ROOT / "tests/e2e/train_cnn.py"], folder, WITH_STACK=1, RECORD_SHAPES=1)
     return run.traces[0], view_of(run.traces[0], folder)
@@ -96,7 +95,7 @@ def test_shows_the_rows_of_each_gpu(tmp_path):
 
 
 def test_shows_ranges_in_every_form(tmp_path):
-    """Ranges that end apart from where they begin, inside each other, without an end; spans that overlap in part; one arrow to two kernels."""
+    """Nested B and E events, asynchronous ranges with and without an end, spans that overlap in part, and an arrow to two kernels."""
     one = Rank(0)
     one.span("whole", 0, 100)
     one.span("over its end", 50, 100)
@@ -119,7 +118,7 @@ def test_shows_ranges_in_every_form(tmp_path):
 
 
 def test_names_rows_of_a_torch_profiler_trace(tmp_path):
-    """Devices have one name there, and labels that tell them apart; rows have theirs with a blank behind it."""
+    """torch.profiler gives devices the same name and different labels, and ends the names of rows with a space."""
     events = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0, "args": {"name": "python"}} for pid in (70, 0, 1)]
     events += [{"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "ts": 0, "args": {"labels": label}}
                for pid, label in ((70, "CPU"), (0, "GPU 0"), (1, "GPU 1"))]
@@ -132,7 +131,7 @@ def test_names_rows_of_a_torch_profiler_trace(tmp_path):
 
 
 def test_perfetto_accepts_odd_values(tmp_path):
-    """Perfetto takes the file, whatever names and arguments are."""
+    """Perfetto loads the file whatever values names and arguments have."""
     odd = [None, True, -1, 2**63, -(2**70), 1e300, float("nan"), "", "é\u0000\ud800", [], {"a": [1]}, ";", "a;b;"]
     events = [{"ph": ph, "name": name, "cat": name, "pid": name, "tid": name, "ts": 1.0 + n, "dur": 1, "id": name, "args": {"x": name, "Call stack": name}}
               for n, name in enumerate(odd) for ph in ("X", "i", "C", "s", "f", "B", "b", "M")]

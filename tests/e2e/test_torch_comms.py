@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What c10d says of the transfers that it asks NCCL for: record_param_comms as torch.profiler writes it, and NCCL's rows and kernels with the
-process group. c10d's part is played with its own macros (tests/e2e/c/comms.cpp), NCCL and the GPU are the simulated ones."""
+"""c10d describes the transfers that it asks NCCL for. cprof writes record_param_comms as torch.profiler does, and NCCL's calls and kernels with
+the process group. The C++ part uses c10d's own macros (tests/e2e/c/comms.cpp); NCCL and the GPU are simulated."""
 
 import collections
 import json
@@ -58,7 +58,7 @@ def library(tmp_path_factory):
     if compiler is None:
         pytest.skip("no g++ on this machine")
     if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 4):
-        pytest.skip(f"what c10d says in torch {torch.__version__} is not looked at")
+        pytest.skip(f"torch {torch.__version__} is older than 2.4, the first that this test knows")
     from torch.utils.cpp_extension import include_paths
     made = tmp_path_factory.mktemp("comms") / "libcomms.so"
     folder = pathlib.Path(torch.__file__).parent / "lib"
@@ -76,7 +76,7 @@ def script(folder, library, *parts, **values):
 
 
 def said(events):
-    """Of each record_param_comms, in order. `Comms Id` is a hash; `Ev Idx` and that it is finished cprof does not write."""
+    """The args of each record_param_comms, in order. `Comms Id` is a hash; cprof writes no `Ev Idx` and no `finished`."""
     rows = sorted((e for e in events if e.get("name") == "record_param_comms" and e.get("ph") == "X"), key=lambda e: float(e["ts"]))
     left_out = {"External id", "Record function id", "Ev Idx", "Comms Id", "finished"}
     return [{key: value for key, value in e["args"].items() if key not in left_out} for e in rows]
@@ -98,7 +98,7 @@ def test_records_transfers_as_torch_profiler_does(tmp_path, library, shapes):
 @gpu_runs.needed
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch brings NVIDIA's runtime, which does not work on a simulated driver")
 def test_kernels_name_their_process_group(tmp_path, library):
-    """NCCL's call, and the kernel that it launches inside a range of NVTX, inside torch's range, inside record_param_comms."""
+    """NCCL's call launches its kernel inside an NVTX range, inside torch's range, inside record_param_comms."""
     code = script(tmp_path, library, ON_A_GPU, nccl=str(gpu_runs.PROGRAMS / "libnccl.so.2"))
     result = support.run(code, tmp_path, SCHEDULE_SCOPE="none", env=gpu_runs.ENVIRONMENT)
     assert result.rc == 0 and len(result.traces) == 1, result.err
@@ -113,7 +113,7 @@ def test_kernels_name_their_process_group(tmp_path, library):
         assert group.items() <= e["args"].items()
     assert [(e["args"].get("Rank"), e["args"].get("Coalesced"), e["args"]["In msg nelems"]) for e in kernels] == [(1, None, 1000), (None, 1, 1000),
                                                                                                             (None, 2, 2000)]
-    # Which part of a group of several a kernel did is not known.
+    # The share of one kernel in a group of several is not known.
     assert ["Bus bandwidth (GB/s)" in e["args"] for e in kernels] == [True, True, False]
     assert {e["args"]["External id"] for e in kernels} == operators
     assert consumers.hta_problems(trace) == []

@@ -2,8 +2,8 @@
 """cprof's table of torch's C++ layouts against the headers of the torch that is installed.
 
 scripts/lint/torch_layout_check.cpp is compiled against the headers of the torch in this Python and
-against those of the system's libtorch-dev, each with both std::string ABIs, and must find every
-offset equal to the row that cprof would choose. It names each field that is not.
+of the system's libtorch-dev, each with both std::string ABIs. Every offset must equal the row that
+cprof would choose. The check names each field that differs.
 """
 
 import re
@@ -36,7 +36,7 @@ def system_includes():
     return [str(p) for p in paths if p.is_dir()] if (folder / "ATen/record_function.h").is_file() else []
 
 
-# The table that the check is linked with: torch's headers take half a minute to compile, it takes none.
+# The table is a source of its own: torch's headers take half a minute to compile, and only the table differs.
 TABLE_SOURCE = """\
 #include "preload/core/torch_layout.h"
 const struct torch_layout *layout_find(int major, int minor, bool abi) { return torch_layout_find(major, minor, abi); }
@@ -46,7 +46,7 @@ const char *layout_dtype(const struct torch_layout *row, unsigned dtype) { retur
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """compiled(includes, abi): the check against these headers as an object without a table, made once."""
+    """compiled(includes, abi): the check as an object without a table, compiled once for these headers."""
     made = {}
 
     def compile_check(includes, abi):
@@ -64,7 +64,7 @@ def run(args):
 
 
 def build(folder, check, extra=()):
-    """Links the check with the table that is found in the folders of extra, or the real one; the program's path."""
+    """Links the check with the table in the folders of `extra`, or the real one. Returns the program's path."""
     program, source = folder / "check", folder / "table.c"
     source.write_text(TABLE_SOURCE)
     run(["gcc", "-std=gnu11", "-w", *(part for path in [*extra, ROOT] for part in ("-I", path)), "-c", source, "-o", folder / "table.o"])
@@ -73,7 +73,7 @@ def build(folder, check, extra=()):
 
 
 def includes_or_skip(which):
-    """The headers asked for; skips, saying why, where there is no compiler or no header."""
+    """The include folders of `which`. Skips the test where there is no compiler or no header."""
     if shutil.which("g++") is None:
         pytest.skip("no g++: the layout check cannot be compiled")
     includes = venv_includes() if which == "venv" else system_includes()
@@ -85,7 +85,7 @@ def includes_or_skip(which):
 @pytest.mark.parametrize("abi", matrix([1, 0], 1), ids={1: "cxx11", 0: "old"}.get)
 @pytest.mark.parametrize("which", ["venv", "system"])
 def test_row_equals_headers(which, abi, tmp_path, compiled):
-    """Every offset, tag and dtype name of the row is what the headers say."""
+    """Every offset, tag and dtype name of the row equals the headers."""
     program = build(tmp_path, compiled(includes_or_skip(which), abi))
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
     print(done.stdout)
@@ -94,7 +94,7 @@ def test_row_equals_headers(which, abi, tmp_path, compiled):
 
 
 def test_check_names_a_wrong_field(tmp_path, compiled):
-    """A shifted offset and a moved bit fail the check, which names the fields: it does compare."""
+    """The check names a shifted offset and a moved bit, so it does compare."""
     includes = includes_or_skip("venv")
     folder = tmp_path / "preload/core"  # found before the real one
     folder.mkdir(parents=True)
@@ -112,7 +112,7 @@ def test_check_names_a_wrong_field(tmp_path, compiled):
 
 
 def test_table_has_one_row_for_every_version(tmp_path):
-    """The table as plain C: one row for each version and ABI, none beyond its ends."""
+    """The table compiles as plain C. It has a row for each version and ABI, and none outside the supported versions."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler: the table cannot be compiled")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of torch that lead to cprof while a window records (CPROF_TORCH_PATH=auto): the program computes the same, the trace holds
-the same rows as with callbacks alone, torch.profiler sees the same, and libtorch_cpu's entries are torch's own outside of windows.
+"""While a window records, cprof redirects some calls of torch to itself (CPROF_TORCH_PATH=auto). The program must compute the same, and
+the trace must hold the same rows as with callbacks alone. torch.profiler must see the same. Outside of windows, the GOT entries of
+libtorch_cpu are torch's own.
 """
 
 import collections
@@ -35,7 +36,7 @@ def told(result, what="results"):
 
 
 def rows(trace):
-    """What each thread did, in its order: lists of (category, name, args but ids)."""
+    """For each thread, the list of (category, name, args without ids) in order of time."""
     found = collections.defaultdict(list)
     for event in sorted(trace.data["traceEvents"], key=lambda e: (float(e.get("ts", 0)), -float(e.get("dur", 0)))):
         if event["ph"] in "Xi" and event.get("cat") in ("cpu_op", "cpu_instant_event", "user_annotation"):
@@ -45,7 +46,7 @@ def rows(trace):
 
 
 def entries(*more):
-    """Where libtorch_cpu's GOT entries are for the calls that are led to cprof, and for those of these names, as JSON."""
+    """The offsets of libtorch_cpu's GOT entries as JSON: of the calls that cprof redirects, and of `more` names."""
     library = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"
     if not shutil.which("readelf") or not library.exists():
         pytest.skip("needs readelf, and a torch whose libraries stand beside it")
@@ -97,7 +98,7 @@ def test_torch_profiler_inside_a_window_sees_the_same(tmp_path):
 
 
 def test_restores_entries_outside_windows_and_in_children(tmp_path, offsets):
-    """What makes lists stays led to cprof behind the first window, here the time before the first mark."""
+    """The call that makes lists of callbacks stays redirected after the first window, here the time before the first mark."""
     result = run(tmp_path, "slots", offsets)
     found = torch_runs.printed(result)
     assert found["before"] == [LISTS] and found["behind"] == [LISTS]
@@ -107,7 +108,7 @@ def test_restores_entries_outside_windows_and_in_children(tmp_path, offsets):
     assert one.account["record_path"] == PATH and one.lost == 0
 
 
-@pytest.mark.skipif(not X86, reason="names are led to cprof on x86-64 only")
+@pytest.mark.skipif(not X86, reason="cprof redirects the call for names on x86-64 only")
 def test_keeps_no_stale_node_names(tmp_path, offsets):
     first, other = "torch::autograd::FirstNode", "torch::autograd::OtherNode"
     assert told(run(tmp_path, "slots", offsets), "demangled") == [first, other, first, "int", "int", "no name"]
@@ -124,7 +125,7 @@ def test_keeps_an_entry_written_by_other_code(tmp_path, offsets):
 
 
 def test_keeps_entries_that_cannot_be_written(tmp_path, offsets):
-    """The pages become read-only in the program, behind the first window: what is led to cprof already stays so."""
+    """The program makes the pages read-only after the first window. Calls that are redirected by then stay redirected."""
     result = run(tmp_path, "read_only", offsets)
     assert told(result, "within") == [LISTS]
     one = torch_runs.trace(result)
@@ -132,7 +133,7 @@ def test_keeps_entries_that_cannot_be_written(tmp_path, offsets):
 
 
 def differences(runs):
-    """A line for each tensor that a thread computed otherwise than in most iterations of the first run (storm)."""
+    """A line for each tensor whose values differ from those of most iterations of the first run (mode storm)."""
     first = next(iter(runs.values()))
     usual = [max(results, key=lambda one: one["count"])["tensors"] for results in first]
     lines = []
@@ -154,5 +155,5 @@ def test_windows_open_and_close_while_threads_train(tmp_path):
     assert not odd, "\n".join(odd)
     assert told(plain) == told(stormy)
     assert len(stormy.traces) > 20
-    for path in matrix(stormy.traces, *stormy.traces[::30], stormy.traces[-1]):  # each takes the validator longer than the program
+    for path in matrix(stormy.traces, *stormy.traces[::30], stormy.traces[-1]):  # the validator takes longer for one than the program runs
         assert torch_runs.Trace(path).account["record_path"] == PATH

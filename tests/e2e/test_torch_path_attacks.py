@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other code does with torch's record path while calls of it lead to cprof (torch_path.c): it computes and sees the same as without cprof."""
+"""Other code uses torch's recording while cprof redirects its calls (torch_path.c). It must compute and see the same as without cprof."""
 
 import mmap
 import pathlib
@@ -44,7 +44,7 @@ def compiled(tmp_path_factory):
 
 
 def same(folder, what, *args, paths=(PATH,), windows=2, **more):
-    """Without cprof, and while its windows open and close."""
+    """Runs the mode without cprof, and while cprof's windows open and close: results and messages must be the same."""
     plain = torch_runs.run(SCRIPT, folder / "plain", what, *args, preload=False, **more)
     ours = torch_runs.run(SCRIPT, folder / "ours", what, *args, **TURNS, **more)
     assert torch_runs.printed(plain) == torch_runs.printed(ours)
@@ -60,7 +60,7 @@ def same(folder, what, *args, paths=(PATH,), windows=2, **more):
 
 @pytest.mark.parametrize("what, windows", matrix([("profilers", 20), ("forks", 30), ("maps", 4), ("limit", 8)], ("profilers", 20)))
 def test_other_profilers_forks_and_limits_change_nothing(tmp_path, what, windows):
-    """Other profilers start and stop within windows and across their edges; forks; the process' own maps; no memory."""
+    """Other profilers start and stop within windows and across their edges. Other modes fork, change mappings, and limit memory."""
     same(tmp_path, what, windows=windows)
 
 
@@ -80,7 +80,7 @@ def test_exceptions_pass_through(tmp_path, compiled):
 
 @pytest.mark.parametrize("what, windows", matrix([("extensions", 40), ("threads", 60)]))
 def test_extensions_open_and_close_during_windows(tmp_path, compiled, what, windows):
-    """They are opened and closed; their threads are born and die."""
+    """Extensions are opened and closed, and their threads start and end."""
     first, second = compiled("extension"), tmp_path / "libsecond.so"
     shutil.copy(first, second)
     same(tmp_path, what, first, *([second] if what == "extensions" else []), windows=windows)
@@ -89,12 +89,12 @@ def test_extensions_open_and_close_during_windows(tmp_path, compiled, what, wind
 @pytest.mark.skipif(not X86, reason="the filter holds the numbers of x86-64")
 @pytest.mark.parametrize("what", matrix(["denied"]))
 def test_survives_denied_mprotect_and_futex(tmp_path, what):
-    """By a filter that the process sets in its first window. What was led to cprof then stays so."""
+    """The process sets a seccomp filter in its first window. Calls that are redirected by then stay redirected."""
     same(tmp_path, what, paths=(PATH, "callbacks+lists"))
 
 
 def linked_copy(folder):
-    """A libtorch_cpu of another inode beside what it needs."""
+    """A copy of libtorch_cpu (another inode) beside links to the libraries that it needs."""
     folder.mkdir()
     for path in LIBRARIES.iterdir():
         if path.name != "libtorch_cpu.so":
@@ -103,10 +103,10 @@ def linked_copy(folder):
 
 
 def seal(library):
-    """The loader is to make .got.plt read-only, as it does with what is linked with -z now."""
+    """Changes the library so that the loader makes .got.plt read-only, as in a library linked with -z now."""
     listed = subprocess.run(["readelf", "-SW", library], capture_output=True, text=True, check=True).stdout
     row = next(line for line in listed.splitlines() if " .got.plt " in line).partition("PROGBITS")[2].split()
-    end = (int(row[0], 16) + int(row[2], 16)) // mmap.PAGESIZE * mmap.PAGESIZE  # what stands behind stays writable
+    end = (int(row[0], 16) + int(row[2], 16)) // mmap.PAGESIZE * mmap.PAGESIZE  # the rest of the page stays writable
     with open(library, "r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         at, size, n = struct.unpack_from("<Q", data, 32)[0], *struct.unpack_from("<HH", data, 54)
         [relro] = [where for where in range(at, at + n * size, size) if struct.unpack_from("<I", data, where)[0] == 0x6474E552]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cprof and torch.profiler on the same script, each in a process of its own: the same operators with the same shapes in the same
+"""cprof and torch.profiler record the same script, each in its own process: the same operators with the same shapes in the same
 steps, the same arrows, the same tensor memory.
 
-Excused: nothing but the two events with which torch.profiler marks its own window. cprof writes no `Ev Idx`; ids differ.
+Only the two events with which torch.profiler marks its own window may be missing. cprof writes no `Ev Idx`, and ids differ.
 """
 
 import collections
@@ -26,7 +26,7 @@ SETTINGS = {"SKIP_FIRST": 2, "WAIT": 1, "WARMUP": 1, "ACTIVE": 3, "REPEAT": 2, "
 
 @pytest.fixture(scope="module", params=matrix([[], ["--wrap"]], ["--wrap"]), ids=lambda wrap: "in a record_function" if wrap else "plain")
 def pair(request, tmp_path_factory):
-    """torch.profiler's traces, cprof's traces, paths of cprof's: two each."""
+    """Two traces of torch.profiler, two of cprof, and the paths of cprof's."""
     theirs, ours = tmp_path_factory.mktemp("torch"), tmp_path_factory.mktemp("cprof")
     plain = subprocess.run([sys.executable, SCRIPT, *request.param, "--torch", theirs], capture_output=True, text=True,
                            timeout=300, check=True)
@@ -50,12 +50,12 @@ def steps(trace):
 
 def spans(trace):
     found = events(trace, ph="X", cat="cpu_op") + events(trace, ph="X", cat="user_annotation")
-    # oneDNN says by ITT which primitives it runs, to whoever collects; those have a domain
+    # oneDNN marks its primitives by ITT if a collector is there; those ranges have a domain
     return [e for e in found if not e["name"].startswith("ProfilerStep#") and "domain" not in e["args"]]
 
 
 def by_step(trace, some, key):
-    """{step: Counter of key(event)} by where events start; None: in no step."""
+    """{step: Counter of key(event)} by the start of each event; None: in no step."""
     edges = steps(trace)
     found = collections.defaultdict(collections.Counter)
     for event in some:
@@ -118,7 +118,7 @@ def test_arguments_of_many_kinds_are_the_same(tmp_path):
 
 
 def arrows(trace):
-    """(name at the start, name at the end) of each forward-backward arrow, with its ends' times."""
+    """For each forward-backward arrow, the time of its end and the names of the spans at its start and end."""
     at = collections.defaultdict(list)
     for e in events(trace, ph="X", cat="cpu_op"):
         at[e["tid"], e["ts"]].append(e["name"])
@@ -164,7 +164,7 @@ thread.join()
 
 @pytest.mark.parametrize("where", ["backward there", "forward there"])
 def test_arrows_join_forward_and_backward_threads(tmp_path, where):
-    """As with a GPU, whose backward runs on a thread of the engine: whichever thread's records are looked at first."""
+    """As with a GPU, whose backward pass runs on a thread of autograd. Either thread's records may be drained first."""
     script = tmp_path / "threads.py"
     script.write_text(ON_ANOTHER_THREAD)
     result = support.run([sys.executable, script, where], tmp_path, STEP="manual", WARMUP=3, ACTIVE=30)
@@ -180,8 +180,8 @@ def test_arrows_join_forward_and_backward_threads(tmp_path, where):
 
 
 def memory(trace):
-    """[memory] instants in order, without releases of what was not allocated in this trace: from its second window on
-    torch.profiler takes an address that was given out again for the block of an earlier window, with that one's size."""
+    """[memory] instants in order, without releases of blocks from before this trace: from its second window on,
+    torch.profiler may take a reused address for the block of an earlier window, with that block's size."""
     alive, kept = set(), []
     for e in sorted(events(trace, name="[memory]"), key=lambda e: e["ts"]):
         address, allocated = e["args"]["Addr"], e["args"]["Bytes"] > 0
@@ -193,12 +193,12 @@ def memory(trace):
 
 def test_tensor_memory_is_the_same(pair):
     for ours in pair[1]:
-        assert len(memory(ours)) == len(events(ours, name="[memory]")), "cprof made a release up"
+        assert len(memory(ours)) == len(events(ours, name="[memory]")), "cprof invented a release"
     compare(pair, memory, lambda e: (e["args"]["Bytes"], e["args"]["Device Type"], e["args"]["Device Id"]))
     for theirs, ours in zip(*pair[:2]):
         totals = [[e["args"]["Total Allocated"] for e in memory(trace)] for trace in (theirs, ours)]
         rises = [[b - a for a, b in zip(total, total[1:])] for total in totals]
-        if theirs is pair[0][0]:  # later totals of torch.profiler are off by the releases that memory() leaves out
+        if theirs is pair[0][0]:  # torch.profiler's later totals are wrong by the releases that memory() leaves out
             assert rises[0] == rises[1], "totals move differently"
         assert sum(e["args"]["Bytes"] for e in memory(theirs)) == sum(e["args"]["Bytes"] for e in memory(ours))
 

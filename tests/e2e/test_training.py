@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program tells cprof about its training through cprof.h (tests/e2e/c/training.c, one mode per test): metadata,
-epochs, samples, tokens, start and stop, a schedule of its own; what the files hold and how they are called."""
+"""The functions of cprof.h that describe a training (tests/e2e/c/training.c, one mode per test): metadata, epochs, samples, tokens, start
+and stop, and a schedule function. Tests check the contents and the names of the trace files."""
 
 import re
 
@@ -12,14 +12,14 @@ EACH = {"WARMUP": 0, "ACTIVE": 1, "REPEAT": 0}  # a trace for each step
 
 
 def run(mode, folder, lines=0, **settings):
-    """Runs a mode; cprof says so many lines besides the one at exit."""
+    """Runs a mode. cprof must print `lines` lines besides the one at exit."""
     result = support.run(support.program("training", mode), folder, **settings)
     assert result.rc == 0 and len(result.complaints) == lines, result.err
     return result
 
 
 def held(trace):
-    """Numbers of the steps whose ranges stand in a trace."""
+    """The numbers of the steps whose ranges are in a trace."""
     ranges = support.events(trace, ph="X", name=re.compile(r"in step \d+$"))
     return [int(e["name"].split()[-1]) for e in sorted(ranges, key=lambda e: float(e["ts"]))]
 
@@ -37,8 +37,7 @@ def test_calls_do_nothing_without_the_library(mode, tmp_path):
 
 
 def test_metadata_reaches_open_and_later_files(tmp_path):
-    """It stands in the open file and every later one, the last value of a key wins, and what is refused changes
-    nothing."""
+    """Metadata is in the open file and in every later one. The last value of a key wins. Refused values change nothing."""
     result = run("metadata", tmp_path, lines=5, **EACH)
     assert result.out == "111000001\n"
     traces = [support.load(path) for path in result.traces]
@@ -56,7 +55,7 @@ def test_metadata_reaches_open_and_later_files(tmp_path):
 
 
 def test_epochs_replay_the_schedule(tmp_path):
-    """The end of an epoch saves what is active; a cycle that it cuts short is whole none the less."""
+    """The end of an epoch saves the active steps. The cycle that it cuts short is not a partial trace."""
     result = run("epochs", tmp_path, SCHEDULE_SCOPE="epoch", WARMUP=1, ACTIVE=2, REPEAT=0,
                  FILENAME="ep{epoch}-ba{batch}-{batch_in_epoch}.json")
     assert windows(result) == {f"ep{epoch}-ba{first + n}-{n}.json": ([first + i for i in steps], held)
@@ -73,7 +72,7 @@ def test_epochs_samples_and_tokens_name_files(tmp_path):
 
 
 def test_regions_restart_the_schedule(tmp_path):
-    """The schedule begins with each start; what came before the first one, and what lies between, is not recorded."""
+    """The schedule begins anew with each cprof_start(). Nothing is recorded before the first start or between regions."""
     result = run("regions", tmp_path, WARMUP=1, ACTIVE=2)
     assert windows(result) == {"rank0.4.pt.trace.json": ([2, 3], [1, 2, 3]), "rank0.9.pt.trace.json": ([7, 8], [6, 7, 8])}
 

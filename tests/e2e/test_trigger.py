@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows that somebody asks for in a running job: by a signal, a file, a socket, an NVTX range, cudaProfilerStart."""
+"""Windows requested in a running job: by a signal, a file, a socket, an NVTX range or cudaProfilerStart()."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import gpu_runs
 from conftest import ROOT
 from support import LIBRARY, PRELUDE, PROGRAMS, Running, events, files, load, own_descriptors_reason, python, run, step_numbers, wait_until
 
-# Steps for ever, until a line comes in on stdin.
+# Marks steps until a line comes in on stdin.
 LOOP = """
 import select
 n = 0
@@ -72,7 +72,7 @@ def wait_socket(pid):
 # ---- the socket --------------------------------------------------------------------------------------------
 
 def test_socket_opens_a_window_of_steps(tmp_path):
-    """It begins with the next step, is whole, and its path is told; a second one follows; the schedule need not have any."""
+    """The window begins with the next step and is whole. The client gets the trace's path. A second window follows."""
     with loop(tmp_path, "socket") as p:
         status = wait_socket(p.process.pid)
         assert re.fullmatch(rf"status pid={p.process.pid} rank=0 step=\d+ action=skip traces=0", status)
@@ -90,7 +90,7 @@ def test_socket_opens_a_window_of_steps(tmp_path):
 
 
 def test_socket_opens_a_window_of_seconds(tmp_path):
-    """At once, in the middle of a step, in a program with steps and in one without."""
+    """The window opens at once, in the middle of a step, in a program with steps and in one without."""
     for steps in ("steps", "none"):
         with loop(tmp_path / steps, "socket", steps) as p:
             wait_socket(p.process.pid)
@@ -105,11 +105,11 @@ def test_socket_opens_a_window_of_seconds(tmp_path):
 
 
 def test_window_of_seconds_works_with_a_trace_handler(tmp_path):
-    """What handlers mark on cprof's thread does not count; a window that is asked for does."""
+    """Marks that handlers make on cprof's thread do not count as the program's. The handler gets the requested window."""
     for steps in ("steps", "none"):
         with loop(tmp_path / steps, "socket", steps, TRACE_HANDLERS=f"{PROGRAMS}/libhandler_log.so={tmp_path}/log-{steps}") as p:
             wait_socket(p.process.pid)
-            time.sleep(0.3)  # it has been told of something
+            time.sleep(0.3)  # the handler has got some calls
             lines = ask(p.process.pid, "window seconds=0.5")
             assert lines[0].endswith(" seconds=0.500") and lines[-1] == "done", lines
             assert events(load(lines[1].removeprefix("trace ")), ph="X", name=re.compile("work"))
@@ -121,7 +121,7 @@ def test_window_of_seconds_works_with_a_trace_handler(tmp_path):
 
 @pytest.mark.parametrize("request_", ["window steps=5", "window seconds=0.3"])
 def test_window_starts_with_marks_of_skipped_steps(tmp_path, request_):
-    """Those that asked for it stand at the head of the file, as before a window of the schedule."""
+    """Marks of markers that record skipped steps are at the head of the file, as before a scheduled window."""
     code = """
 import cprof, select, sys, time
 always = cprof.marker("always", actions=list(cprof.Action))
@@ -143,7 +143,7 @@ while not select.select([0], [], [], 0)[0]:
 
 
 def test_request_without_length_records_active_steps(tmp_path):
-    """As many steps as CPROF_ACTIVE says."""
+    """Without a length, the window has CPROF_ACTIVE steps."""
     with loop(tmp_path, "socket", ACTIVE=2) as p:
         wait_until(lambda: " step=0 " not in wait_socket(p.process.pid), "a step")
         lines = ask(p.process.pid, "window")
@@ -151,7 +151,7 @@ def test_request_without_length_records_active_steps(tmp_path):
 
 
 def test_opens_between_and_after_scheduled_windows(tmp_path):
-    """The schedule's own windows are as without; what is asked for comes between them and when they are over."""
+    """The schedule's own windows are unchanged. Requested windows open between them and after them."""
     code = """
 def to(n):
     while _c.cprof_step_number() < n: steps(1, 0.02)
@@ -177,9 +177,9 @@ to(90)
 
 
 def test_windows_start_at_a_given_step(tmp_path):
-    """Several wait for their steps: what meets is one window. Where the step has begun already it is the next one."""
+    """Several requests wait for their steps. Adjacent windows become one. If the step has passed, the window opens at the next step."""
     with loop(tmp_path, "socket", ACTIVE=2) as p:
-        step = int(re.search(r"step=(\d+)", wait_socket(p.process.pid)).group(1)) + 150  # 3 s: four requests are taken by then
+        step = int(re.search(r"step=(\d+)", wait_socket(p.process.pid)).group(1)) + 150  # in 3 s, time for four requests
         clients = [Client(p.process.pid, request) for request in
                    (f"window steps=3 from={step}", f"window from={step + 3}", f"window from={step + 20} steps=1", "window from=1 steps=2")]
         told = [client.line() for client in clients]
@@ -189,7 +189,7 @@ def test_windows_start_at_a_given_step(tmp_path):
         assert ends[0] == ends[1] and all(end[-1] == "done" for end in ends)
         steps = [step_numbers(load(end[0].removeprefix("trace "))) for end in (ends[0], ends[2], ends[3])]
         assert steps == [list(range(step, step + 5)), [step + 20], [late, late + 1]] and late < step
-        for n in range(15):  # each takes one of sixteen places until it has hung up
+        for n in range(15):  # each takes one of sixteen places until it closes its socket
             gone = Client(p.process.pid, "window seconds=0.001" if n % 2 else "window from=1000000000")
             assert gone.line().startswith("open")
             gone.lines.close()
@@ -203,7 +203,7 @@ def test_windows_start_at_a_given_step(tmp_path):
 
 
 def test_requested_window_overlaps_the_schedules_window(tmp_path):
-    """It is recorded whole, whatever the schedule says meanwhile."""
+    """The requested window is recorded whole, whatever the schedule's actions are meanwhile."""
     code = """
 def to(n):
     while _c.cprof_step_number() < n: steps(1, 0.02)
@@ -224,7 +224,7 @@ to(60)
 
 
 def test_request_joins_the_open_window(tmp_path):
-    """The answer says so, and its trace is told; the window is what it would have been."""
+    """The second client is told that a window is open, and gets its trace. The window stays as long as it was."""
     with loop(tmp_path, "socket") as p:
         wait_socket(p.process.pid)
         one = Client(p.process.pid, "window steps=30")
@@ -236,7 +236,7 @@ def test_request_joins_the_open_window(tmp_path):
 
 
 def test_longer_request_extends_the_open_window(tmp_path):
-    """What it asks for is recorded whole, in the same trace."""
+    """The longer request is recorded whole, in the same trace."""
     with loop(tmp_path, "socket") as p:
         wait_socket(p.process.pid)
         one = Client(p.process.pid, "window steps=30")
@@ -270,7 +270,7 @@ def test_refuses_bad_requests_and_survives_leaving_clients(tmp_path):
 
 
 def test_empty_window_writes_no_trace(tmp_path):
-    """No trace is written, and that is the answer."""
+    """The client is told that no trace was written."""
     code = "mark(b'awake')\nprint('runs', flush=True)\nsys.stdin.readline()"
     with Running(python(code), tmp_path / "t", TRIGGER="socket", **NONE) as p:
         p.wait_for("runs")
@@ -291,7 +291,7 @@ def catches(pid, number):
 
 
 def test_file_trigger_reports_an_empty_window(tmp_path):
-    """A line says so while the program runs."""
+    """A line reports it while the program runs."""
     with Running(python(IDLE), tmp_path / "t", TRIGGER=f"file:{tmp_path}/go", **NONE) as p:
         p.wait_for("runs")
         (tmp_path / "new").write_text("seconds=0.2")
@@ -304,7 +304,7 @@ def test_file_trigger_reports_an_empty_window(tmp_path):
 
 @pytest.mark.parametrize("settings, opens", [({}, "step=0 seconds=5.000"), ({"ACTIVE": 2}, "step=4 steps=2")])
 def test_signal_trigger_reports_a_window_cut_by_exit(tmp_path, settings, opens):
-    """A line at exit says so."""
+    """A line at exit reports it."""
     steps = "" if not settings else "steps(3)\n"
     with Running(python(steps + IDLE), tmp_path / "t", TRIGGER="signal:USR2", **{**NONE, **settings}) as p:
         p.wait_for("runs")
@@ -329,7 +329,8 @@ def test_answers_no_other_user(tmp_path):
 
 
 def test_keeps_an_ignored_signal_ignored(tmp_path):
-    """nohup ignores SIGHUP for all that it starts. A handler would end that: programs do not inherit it, and would die of the signal."""
+    """nohup ignores SIGHUP for all its programs. With a handler of cprof instead, child programs would not inherit that and would die of
+    the signal."""
     result = run(python("""
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 steps(3)
@@ -342,7 +343,7 @@ print(child.wait(60), signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)
 
 @pytest.mark.skipif(own_descriptors_reason() is not None, reason=own_descriptors_reason() or "")
 def test_listens_after_the_program_closed_all_descriptors(tmp_path):
-    """Descriptors that the program took over are left alone, and it is still listened to."""
+    """cprof does not touch the program's descriptors, and its socket still answers."""
     code = """
 import re, socket
 def status():
@@ -367,7 +368,7 @@ print(status())
 
 @pytest.mark.skipif(own_descriptors_reason() is not None, reason=own_descriptors_reason() or "")
 def test_forked_child_does_not_listen(tmp_path):
-    """When the parent is gone, nobody answers in its name, and neither has a descriptor that it did not open."""
+    """After the parent's death nobody answers at its address. Parent and child have no descriptor that they did not open."""
     code = """
 def link(fd):
     try:
@@ -376,7 +377,7 @@ def link(fd):
         return ""
 def say_sockets():
     n = sum(link(fd).startswith("socket") for fd in os.listdir("/proc/self/fd"))
-    os.write(1, b"sockets %d\\n" % n)  # at once: both write to the same pipe, and print() writes word by word
+    os.write(1, b"sockets %d\\n" % n)  # one write: both write to the same pipe, and print() writes in pieces
 steps(1)
 print(os.getpid(), flush=True)
 sys.stdin.readline()
@@ -401,7 +402,7 @@ else:
 
 
 def test_rank_below_a_traced_launcher_listens(tmp_path):
-    """The launcher is traced, too; its rank listens from its first step on, as itself."""
+    """The launcher is traced, too. The rank listens at its own address from its first step on."""
     code = f"mark(b'awake')\nchild = subprocess.Popen([sys.executable, '-c', {PRELUDE + LOOP!r}, 'steps'], stdin=subprocess.PIPE)\n" \
            "print('child', child.pid, flush=True)\nsys.stdin.readline(); child.communicate(b'end\\n')"
     with Running(python(code), tmp_path / "t", TRIGGER="socket", **NONE) as p:
@@ -431,7 +432,7 @@ def test_signal_opens_a_window(tmp_path):
 
 
 def test_signal_ends_a_forked_child(tmp_path):
-    """It listens to nobody: its parent may end it so."""
+    """The child has no handler for the signal, so its parent can end it."""
     code = """
 steps(1); time.sleep(0.1)
 child = os.fork()
@@ -455,7 +456,7 @@ def test_calls_the_programs_signal_handler_too(tmp_path):
 
 
 def test_reinstalls_its_handler_after_a_reset(tmp_path):
-    """What Lightning's trainer does at the end of fit(): all handlers as Python knew them before."""
+    """At the end of fit(), Lightning's trainer resets all handlers to those that Python knew before. The signal must not end the program."""
     code = "before = signal.getsignal(signal.SIGUSR2)\nsteps(1)\ntime.sleep(0.1)\nfor again in range(2):\n    signal.signal(signal.SIGUSR2, before)\n" \
            "    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGUSR2)\n    steps(4, 0.05)\n    time.sleep(0.5)\nprint(before == signal.SIG_DFL)"
     result = run(python(code), tmp_path / "t", TRIGGER="signal:USR2", ACTIVE=1, **NONE)
@@ -463,7 +464,7 @@ def test_reinstalls_its_handler_after_a_reset(tmp_path):
 
 
 def test_keeps_a_handler_set_during_the_reinstallation(tmp_path):
-    """cprof finds the default in the place of its handler, and puts its own there again: not over what the program has put there since."""
+    """cprof finds its handler reset and installs it again. It must not replace a handler that the program sets in the meantime."""
     code = "steps(1)\nsignal.signal(signal.SIGUSR2, signal.SIG_DFL)\ntime.sleep(0.4)\nsignal.signal(signal.SIGUSR2, lambda *_: print('mine'))\n" \
            "time.sleep(1)\nos.kill(os.getpid(), signal.SIGUSR2)\ntime.sleep(0.1)"
     result = run(["env", f"LD_PRELOAD={LIBRARY}:{PROGRAMS / 'libslowsignals.so'}", *python(code)], tmp_path / "t", preload=False,
@@ -490,7 +491,7 @@ def test_refuses_unsupported_signals(tmp_path):
 # ---- file --------------------------------------------------------------------------------------------------
 
 def test_file_opens_a_window_for_its_rank(tmp_path):
-    """It is removed, its text is the request; {rank} makes it each rank's own."""
+    """The text of the file is the request, and cprof removes the file. {rank} gives each rank a file of its own."""
     with loop(tmp_path, f"file:{tmp_path}/go-{{rank}}", env=dict(RANK="1", WORLD_SIZE="2")) as p:
         (tmp_path / "go-0").write_text("")
         for n, text in enumerate(("steps=3\n", "seconds=0.3"), 1):
@@ -509,7 +510,7 @@ def test_file_opens_a_window_for_its_rank(tmp_path):
 
 @pytest.mark.parametrize("what", ["link", "fifo", "folder"])
 def test_refuses_links_fifos_and_folders(tmp_path, what):
-    """In a shared folder somebody may put a link or a FIFO there: one line, and it stays."""
+    """In a shared folder another user may plant a link or a FIFO. One line reports it, and it stays."""
     path = tmp_path / "go"
     with loop(tmp_path, f"file:{path}") as p:
         (tmp_path / "victim").write_text("steps=1")
@@ -524,7 +525,7 @@ def test_refuses_links_fifos_and_folders(tmp_path, what):
 # ---- ranges of the program ---------------------------------------------------------------------------------
 
 def test_records_only_inside_nvtx_ranges(tmp_path):
-    """Inside it is as between cprof_start() and cprof_stop()."""
+    """A matching range records as if between cprof_start() and cprof_stop()."""
     code = """
 import nvtx
 def more(n, tag):
@@ -546,7 +547,7 @@ with nvtx.annotate("not this"): more(2, b"after")
 
 @pytest.mark.skipif(not (PROGRAMS.parent / "gpu/train").exists(), reason="no simulated GPU: no CUDA headers")
 def test_records_between_cuda_profiler_calls(tmp_path):
-    """cudaProfilerStart to cudaProfilerStop, only when asked for; more starts than one count once."""
+    """Only CPROF_TRIGGER=cuda records between cudaProfilerStart() and cudaProfilerStop(). A repeated start has no effect."""
     code = f"""
 rt = ctypes.CDLL({str(PROGRAMS.parent / 'sim/libcudart.so.13')!r}, mode=ctypes.RTLD_GLOBAL)
 def more(n, tag):
@@ -575,7 +576,7 @@ def test_names_an_unknown_trigger(tmp_path):
 @gpu_runs.needed
 @pytest.mark.parametrize("request_", ["steps=4", "seconds=0.4"])
 def test_window_of_a_gpu_program_loses_nothing(tmp_path, request_):
-    """CUPTI is switched on by the thread that opens the window: each launch of the window has its kernel, and nothing is lost."""
+    """The thread that opens the window switches CUPTI on. Each launch of the window has its kernel, and nothing is lost."""
     with Running([gpu_runs.PROGRAMS / "train", "--steps", 100000, "--devices", 1], tmp_path / "t", TRIGGER="socket",
                  env=gpu_runs.ENVIRONMENT, **NONE) as p:
         wait_until(lambda: " step=0 " not in wait_socket(p.process.pid), "a step")
@@ -598,7 +599,7 @@ def to_step(pid, n):
 
 
 def test_shorter_request_keeps_the_schedules_window(tmp_path):
-    """It has what was asked for already: the schedule's trace stays the one that it would have been."""
+    """The open window already covers the request. The schedule's trace is unchanged."""
     with loop(tmp_path, "socket", SKIP_FIRST=100, WAIT=0, WARMUP=0, ACTIVE=150, REPEAT=1) as p:
         wait_socket(p.process.pid)
         to_step(p.process.pid, 105)
@@ -633,7 +634,7 @@ while not select.select([0], [], [], 0)[0]:
 
 
 def test_records_a_request_in_a_windows_last_step(tmp_path):
-    """What is asked for is in the trace that is told."""
+    """The trace that the client gets holds the requested steps."""
     with Running(python(SLOW), tmp_path / "t", TRIGGER="socket", **NONE) as p:
         p.wait_for("runs")
         pid = p.process.pid
@@ -652,7 +653,7 @@ def test_records_a_request_in_a_windows_last_step(tmp_path):
 
 
 def test_steps_extend_an_open_window_of_seconds(tmp_path):
-    """They are added to it; those that begin later are a window of their own."""
+    """Steps requested now are added to the window. Steps that begin later are a window of their own."""
     with loop(tmp_path, "socket") as p:
         pid = p.process.pid
         wait_socket(pid)
@@ -670,7 +671,7 @@ def test_steps_extend_an_open_window_of_seconds(tmp_path):
 
 
 def test_window_of_seconds_runs_into_the_schedules_window(tmp_path):
-    """That goes on to its end."""
+    """The schedule's window goes on to its end."""
     code = """
 def to(n):
     while _c.cprof_step_number() < n: steps(1, 0.02)
@@ -695,7 +696,7 @@ for i in range(3, 9):
 
 
 def test_empty_window_of_seconds_keeps_waiting_requests(tmp_path):
-    """Who waits for steps is not told that nothing was recorded in somebody's seconds."""
+    """A client that waits for later steps gets no error for another client's empty window."""
     code = """
 mark(b"awake"); steps(2)
 print("runs", flush=True); sys.stdin.readline()
@@ -717,7 +718,7 @@ print("done", flush=True); sys.stdin.readline()
 
 def test_tells_waiting_clients_that_recording_is_off(tmp_path):
     (tmp_path / "t").mkdir()
-    old = tmp_path / "t/rank0.5.pt.trace.json"  # of an earlier run: nothing is written beside it
+    old = tmp_path / "t/rank0.5.pt.trace.json"  # a trace of an earlier run turns recording off
     old.write_text("{}")
     os.utime(old, (1e9, 1e9))
     with loop(tmp_path, "socket") as p:

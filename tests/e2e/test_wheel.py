@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel in a fresh environment: pip brings the library, the command and the pages, and nothing has to be set. It is made of the library
-under test; WHEEL names one of `make wheel` (as `make other-programs` does)."""
+"""The wheel in a fresh environment: pip installs the library, the command and the man pages, and needs no settings. The wheel holds the
+library under test. WHEEL names a wheel of `make wheel` instead (as `make other-programs` does)."""
 
 import os
 import pathlib
@@ -69,7 +69,7 @@ def test_installed_command_runs_and_reads_a_trace(installed, tmp_path):
 
 
 def test_uses_its_own_library(installed, tmp_path):
-    """Also where the environment has another one in LD_PRELOAD, which one line names."""
+    """Also where LD_PRELOAD names another copy, which one line reports."""
     other = shutil.copy(BUILD / "libcprof.so", tmp_path / "libcprof.so")
     library, = installed.glob("lib/python3*/site-packages/cprof/libcprof.so")
     done = run("cprof", "env", cwd=tmp_path, env=in_it(installed, LD_PRELOAD=other))
@@ -79,7 +79,7 @@ def test_uses_its_own_library(installed, tmp_path):
 
 
 def test_names_another_copy_that_ldconfig_finds(installed, tmp_path):
-    """`ldconfig -p` is what tells of it."""
+    """`ldconfig -p` lists the other copy."""
     other = shutil.copy(BUILD / "libcprof.so", tmp_path / "libcprof.so")
     ldconfig = tmp_path / "bin/ldconfig"
     ldconfig.parent.mkdir()
