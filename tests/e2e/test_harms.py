@@ -39,13 +39,13 @@ HARMS = {
         "e2e flops no_operation_is_counted_twice"],
     "the first active step misses operators": [
         "e2e steps every_step_is_whole", "e2e torch_profiler holds_no_operator_of_other_steps"],
-    "the writing thread starves on the program's own core": ["unit writer_failures the_thread_is_a_good_guest",
+    "the writing thread starves on the program's own core": ["unit writer_failures cprof_thread_blocks_signals_and_resets_affinity",
                                                             "e2e exit cprofs_threads_take_no_signals"],
     "redirected calls of torch break another profiler, or an exception that passes through them": [
         "e2e torch_path both_paths_record_the_same", "e2e torch_path keeps_an_entry_written_by_other_code", "e2e torch_path_attacks other_profilers_forks_and_limits_change_nothing",
         "e2e torch_path_attacks observers_come_and_go_inside_windows", "e2e torch_path_attacks exceptions_pass_through",
         "e2e torch_path_attacks extensions_open_and_close_during_windows", "e2e torch_path_attacks keeps_entries_sealed_by_the_loader"],
-    "a step cuts the program's ranges": ["unit window a_step_has_a_row_of_its_own", "e2e torch_profiler traces_pass_the_strict_validator"],
+    "a step cuts the program's ranges": ["unit window steps_have_a_row_of_their_own", "e2e torch_profiler traces_pass_the_strict_validator"],
     "times lose their nanoseconds in readers": ["unit clock base_is_the_floor_to_30_days"],
     "the program waits for running GPU work, or the work is lost": [
         "e2e gpu a_kernel_that_outlives_its_window", "e2e gpu the_program_is_not_held_while_a_kernel_outlives_its_window",
@@ -79,7 +79,7 @@ HARMS = {
     "a trace replaces another trace": ["unit run_names ranks_share_the_start_of_their_launch", "e2e ranks elastic_restart",
                                      "unit sink finish_refuses_an_existing_name", "e2e files traces_of_an_earlier_run_stop_the_recording"],
     "readers take another file for a trace, or a process for a GPU": ["e2e exit only_traces_end_in_json_or_gz",
-                                                                      "unit window pids_of_containers_are_moved"],
+                                                                      "unit window shifts_small_pids_of_containers"],
     "redirected functions lose arguments": ["e2e step_names arguments_and_results_stay", "e2e step_names every_way_of_linking"],
     "a foreign trace takes memory by its size": ["unit import large_file"],
     "exported names make probes succeed, or lose hidden arguments": [
@@ -94,7 +94,7 @@ HARMS = {
     "the profiler uses up a limited address space": [
         "e2e settings a_small_address_space_is_left_to_the_program", "unit thread_log a_limited_address_space_is_the_programs",
         "e2e odd_moments threads_leave_a_limited_address_space_to_the_program"],
-    "step 0 of every run takes memory and time": ["unit writer step_0_is_kept_up_to_a_limit",
+    "step 0 of every run takes memory and time": ["unit writer step_0_drops_its_oldest_half_when_full",
                                                   "e2e exit run_without_marks_keeps_at_most_64_mb"],
     "the profiler's threads keep a program alive": ["e2e exit program_ends_after_main_thread_left",
                                                     "e2e exit sigterm_ends_a_program_without_main_thread"],

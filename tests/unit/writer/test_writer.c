@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of writer/writer.h from the first edge to the exit line, with the real cprof thread and
- * real files: the contents of each file, what is kept, dropped or counted, and the effect of
- * failures. */
+ * real files: the contents of each file, and which records are kept, dropped or counted. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -24,9 +23,9 @@
 #include "writer/record/async.h"
 #include "writer/record/thread_names.h"
 
-/* ---- which file ------------------------------------------------------------------------------ */
+/* ---- windows and files ----------------------------------------------------------------------- */
 
-START_TEST(one_window)
+START_TEST(saves_one_window)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE);
@@ -55,15 +54,15 @@ START_TEST(one_window)
     ck_assert_uint_eq(capture_lines(said, "cprof: rank 0: 1 trace, 1,004 events, 0 lost: /tmp/"),
                       1);
     ck_assert_str_eq(capture_stdout(), "");
-    writer_finish(); /* no effect the second time */
+    writer_finish(); /* a second call has no effect */
     ck_assert_uint_eq(capture_lines(capture_stderr(), ""), 1);
 }
 END_TEST
 
-START_TEST(what_comes_before_and_after_is_dropped_silently)
+START_TEST(drops_records_outside_the_window_silently)
 {
     session_start(ACTION_SKIP, false);
-    session_span("before"); /* as by a thread that read the gate a moment too late */
+    session_span("before"); /* as from a thread that read the gate too late */
     session_open("across");
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("inside");
@@ -82,7 +81,7 @@ START_TEST(what_comes_before_and_after_is_dropped_silently)
 }
 END_TEST
 
-/* A span of another thread, which begins and ends when told. */
+/* Another thread, whose span begins and ends when the test reaches the barrier. */
 static struct {
     pthread_t thread;
     pthread_barrier_t barrier;
@@ -105,14 +104,14 @@ static void start_other(void)
     ck_assert_int_eq(pthread_create(&other.thread, NULL, open_when_told, NULL), 0);
 }
 
-START_TEST(a_span_belongs_where_it_starts)
+START_TEST(span_belongs_to_the_window_where_it_starts)
 {
     start_other();
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
     pthread_barrier_wait(&other.barrier);
     pthread_barrier_wait(&other.barrier);
-    session_step(ACTION_ACTIVE_AND_SAVE); /* contiguous windows */
+    session_step(ACTION_ACTIVE_AND_SAVE); /* the next window follows at once */
     session_span("second");
     session_sleep(100);
     pthread_barrier_wait(&other.barrier);
@@ -135,7 +134,7 @@ START_TEST(a_span_belongs_where_it_starts)
 }
 END_TEST
 
-START_TEST(a_span_that_stays_open_is_unfinished)
+START_TEST(open_span_ends_unfinished_with_its_window)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -146,14 +145,14 @@ START_TEST(a_span_that_stays_open_is_unfinished)
     for (unsigned i = 0; i < 100 && session_files("t2.json") != session_files(""); i++)
         session_sleep(50);
     session_sleep(700);
-    session_close("forever"); /* long after its file was written */
+    session_close("forever"); /* long after the window's file was written */
     session_end();
     struct trace t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "forever"), 1);
     const char *event = trace_event(&t, 'X', "forever");
     ck_assert_ptr_nonnull(strstr(event, "\"finished\": \"false\""));
     double dur = trace_number(event, "dur");
-    ck_assert(dur > 15000 && dur < 500000); /* until the window's end, not the file's */
+    ck_assert(dur > 15000 && dur < 500000); /* up to the end of the window, not to the flush */
     ck_assert_int_eq((int)trace_number(t.text, "unfinished"), 1);
     trace_check_lost(&t, "total", 0);
     trace_free(&t);
@@ -161,7 +160,7 @@ START_TEST(a_span_that_stays_open_is_unfinished)
 }
 END_TEST
 
-START_TEST(open_spans_at_exit)
+START_TEST(exit_marks_open_spans_unfinished)
 {
     char name[3000];
     memset(name, 'n', sizeof name - 1);
@@ -173,13 +172,13 @@ START_TEST(open_spans_at_exit)
     struct trace t = session_trace(0);
     ck_assert_uint_eq(trace_count(&t, 'X', "\"finished\": \"false\""), 2);
     ck_assert_uint_eq(trace_named(&t, 'X', "outer"), 1);
-    ck_assert_uint_eq(trace_count(&t, 'X', "\"nnnnnnnnnnnnnnnnnnnnnnnnnn"), 1); /* cut */
+    ck_assert_uint_eq(trace_count(&t, 'X', "\"nnnnnnnnnnnnnnnnnnnnnnnnnn"), 1); /* shortened */
     ck_assert_ptr_nonnull(strstr(t.text, "\"partial\": true"));
     trace_free(&t);
 }
 END_TEST
 
-START_TEST(an_empty_window_leaves_no_file)
+START_TEST(empty_window_leaves_no_file)
 {
     session_start(ACTION_ACTIVE, false);
     session_end();
@@ -190,7 +189,7 @@ END_TEST
 
 /* ---- before the first window ----------------------------------------------------------------- */
 
-START_TEST(markers_of_warmup_stand_at_the_head)
+START_TEST(warmup_markers_enter_the_next_window)
 {
     bool twice = _i == 1;
     session_start(ACTION_SKIP, false);
@@ -220,7 +219,7 @@ START_TEST(markers_of_warmup_stand_at_the_head)
     ck_assert_uint_eq(trace_named(&t, 'X', "marker"), 1);
     ck_assert_uint_eq(trace_named(&t, 'i', "inside"), 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "operator"), 0);
-    ck_assert_uint_eq(trace_named(&t, 'X', "open operator"), 0); /* nor as an unfinished one */
+    ck_assert_uint_eq(trace_named(&t, 'X', "open operator"), 0); /* nor an unfinished span */
     ck_assert_uint_eq(trace_named(&t, 'X', "open marker"), 1);
     ck_assert_uint_eq(trace_named(&t, 'i', "of the next"), 0);
     trace_check_lost(&t, "total", 0);
@@ -232,9 +231,9 @@ START_TEST(markers_of_warmup_stand_at_the_head)
 }
 END_TEST
 
-/* Also if the warmup step is the first. It is kept until a mark comes, because in a program
- * without marks it is the trace. */
-START_TEST(tasks_of_warmup_stand_nowhere)
+/* In the loop's second run the warmup step is step 0, which is kept until the first step mark: in a
+ * program without marks it becomes the trace. */
+START_TEST(drops_tasks_of_warmup_steps)
 {
     bool first = _i == 1;
     session_start(first ? ACTION_WARMUP : ACTION_SKIP, first);
@@ -257,14 +256,14 @@ START_TEST(tasks_of_warmup_stand_nowhere)
     ck_assert_uint_eq(trace_named(&t, 'i', "mark"), 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "early task"), 0);
     ck_assert_uint_eq(trace_named(&t, 'b', "early overlapped"), 0);
-    ck_assert_uint_eq(trace_named(&t, 'X', "open task"), 0); /* it began in the warmup step */
+    ck_assert_uint_eq(trace_named(&t, 'X', "open task"), 0); /* began in the warmup step */
     ck_assert_uint_eq(trace_named(&t, 'X', "task"), 1);
     trace_check_lost(&t, "total", 0);
     trace_free(&t);
 }
 END_TEST
 
-START_TEST(step_0_is_the_trace_of_a_program_without_marks)
+START_TEST(program_without_marks_saves_step_0)
 {
     session_start(_i == 0 ? ACTION_SKIP : ACTION_WARMUP, true);
     for (unsigned i = 0; i < 500; i++)
@@ -273,7 +272,7 @@ START_TEST(step_0_is_the_trace_of_a_program_without_marks)
     span_add_flags(session_open("task"), REC_MARKER | REC_TASK);
     session_close("task");
     session_open("open");
-    session_sleep(50); /* lets the cprof thread take some of it before the end */
+    session_sleep(50); /* the cprof thread takes some records before the end */
     session_span("kept");
     session_end();
     struct trace t = session_trace(0);
@@ -301,7 +300,7 @@ static void keep_saved(const struct saved_trace *trace)
     saved_whole = access(trace->path, R_OK) == 0;
 }
 
-START_TEST(a_saved_trace_is_told)
+START_TEST(reports_a_saved_trace)
 {
     session_options.trace_ready = keep_saved;
     session_start(ACTION_ACTIVE, false);
@@ -320,7 +319,7 @@ START_TEST(a_saved_trace_is_told)
 }
 END_TEST
 
-START_TEST(the_first_mark_throws_step_0_away)
+START_TEST(first_mark_discards_step_0)
 {
     bool warm = _i == 1; /* the schedule warms up in step 0, so its markers stay */
     session_start(warm ? ACTION_WARMUP : ACTION_SKIP, true);
@@ -345,8 +344,8 @@ START_TEST(the_first_mark_throws_step_0_away)
 }
 END_TEST
 
-/* Records before the first mark are on disk after a second, under a separate name. */
-START_TEST(step_0_is_on_disk_after_a_second)
+/* Records before the first mark go to disk after a second, into a file with a separate name. */
+START_TEST(writes_step_0_to_disk_after_a_second)
 {
     char path[PATH_MAX];
     session_start(ACTION_SKIP, true);
@@ -377,8 +376,8 @@ START_TEST(step_0_is_on_disk_after_a_second)
 }
 END_TEST
 
-/* The file has a size limit, at which its oldest half is dropped. Rows keep their names. */
-START_TEST(step_0_is_kept_up_to_a_limit)
+/* Rows keep their names when the oldest half of the file is dropped. */
+START_TEST(step_0_drops_its_oldest_half_when_full)
 {
     enum { MOST = 400000, MADE = 20000 };
     char path[PATH_MAX];
@@ -396,7 +395,7 @@ START_TEST(step_0_is_kept_up_to_a_limit)
     }
     session_end();
     ck_assert_int_gt(largest, MOST / 2);
-    ck_assert_int_le(largest, MOST + 10000); /* room for its trailer */
+    ck_assert_int_le(largest, MOST + 10000); /* room for the trailer */
     struct trace t = session_trace(0);
     unsigned kept = trace_named(&t, 'X', "kept") + 1;
     ck_assert_uint_gt(kept, 500);
@@ -419,11 +418,11 @@ static void *span_of_a_short_life(void *name)
     return NULL;
 }
 
-START_TEST(what_is_kept_keeps_its_thread)
+START_TEST(records_of_step_0_keep_their_thread)
 {
     session_start(ACTION_SKIP, true);
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
-    for (unsigned i = 0; i < 6; i++) { /* each reuses the log of the previous thread */
+    for (unsigned i = 0; i < 6; i++) { /* each thread reuses the log of the previous thread */
         pthread_t thread;
         ck_assert_int_eq(pthread_create(&thread, NULL, span_of_a_short_life, (void *)names[i]), 0);
         pthread_join(thread, NULL);
@@ -452,9 +451,9 @@ static void *marker_of_a_named_thread(void *log)
     return NULL;
 }
 
-/* The name is only in the file of the window whose marks are kept, because another thread may get
- * the thread's number. */
-START_TEST(a_thread_that_ends_in_warmup_keeps_its_name_until_then)
+/* The name is kept until the window that gets the thread's markers, and no longer: another thread
+ * may get the same thread id. */
+START_TEST(thread_that_ended_in_warmup_keeps_its_name)
 {
     struct thread_log *log = NULL;
     struct thread_name found;
@@ -481,7 +480,7 @@ END_TEST
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-START_TEST(metadata_and_notes)
+START_TEST(writes_metadata_and_notes)
 {
     session_start(ACTION_ACTIVE, false);
     ck_assert(writer_metadata("model", "\"first\""));
@@ -527,7 +526,7 @@ static void identify(struct trace_identity *out)
                                    .source = "torchrun"};
 }
 
-START_TEST(the_head)
+START_TEST(writes_the_head)
 {
     session_options.identity = identify;
     session_options.record_shapes = true;
@@ -559,7 +558,7 @@ static void operator(const char *name, int64_t sequence, uint64_t forward_thread
     session_close(name);
 }
 
-START_TEST(arrows_to_backward_operators)
+START_TEST(draws_arrows_to_backward_operators)
 {
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     atomic_store(&thread_log_get()->torch_thread, 1);
@@ -570,7 +569,7 @@ START_TEST(arrows_to_backward_operators)
     operator("of another thread", 5, 2, 0);
     operator("of another number", 6, 1, 0);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    operator("backward", 5, 1, 0); /* its forward operator is in the other file */
+    operator("backward", 5, 1, 0); /* the forward operator is in the other file */
     session_step(ACTION_SKIP);
     session_end();
     struct trace t = session_trace(1);
@@ -592,24 +591,24 @@ Suite *suite_writer(void)
     TCase *files = tcase_create("files");
     tcase_add_checked_fixture(files, session_setup, session_teardown);
     tcase_set_timeout(files, 60);
-    tcase_add_test(files, one_window);
-    tcase_add_test(files, what_comes_before_and_after_is_dropped_silently);
-    tcase_add_test(files, a_span_belongs_where_it_starts);
-    tcase_add_test(files, a_span_that_stays_open_is_unfinished);
-    tcase_add_test(files, open_spans_at_exit);
-    tcase_add_test(files, an_empty_window_leaves_no_file);
-    tcase_add_loop_test(files, markers_of_warmup_stand_at_the_head, 0, 2);
-    tcase_add_loop_test(files, tasks_of_warmup_stand_nowhere, 0, 2);
-    tcase_add_test(files, a_saved_trace_is_told);
-    tcase_add_loop_test(files, step_0_is_the_trace_of_a_program_without_marks, 0, 2);
-    tcase_add_loop_test(files, the_first_mark_throws_step_0_away, 0, 2);
-    tcase_add_loop_test(files, step_0_is_on_disk_after_a_second, 0, 2);
-    tcase_add_test(files, step_0_is_kept_up_to_a_limit);
-    tcase_add_test(files, what_is_kept_keeps_its_thread);
-    tcase_add_test(files, a_thread_that_ends_in_warmup_keeps_its_name_until_then);
-    tcase_add_test(files, metadata_and_notes);
-    tcase_add_test(files, the_head);
-    tcase_add_test(files, arrows_to_backward_operators);
+    tcase_add_test(files, saves_one_window);
+    tcase_add_test(files, drops_records_outside_the_window_silently);
+    tcase_add_test(files, span_belongs_to_the_window_where_it_starts);
+    tcase_add_test(files, open_span_ends_unfinished_with_its_window);
+    tcase_add_test(files, exit_marks_open_spans_unfinished);
+    tcase_add_test(files, empty_window_leaves_no_file);
+    tcase_add_loop_test(files, warmup_markers_enter_the_next_window, 0, 2);
+    tcase_add_loop_test(files, drops_tasks_of_warmup_steps, 0, 2);
+    tcase_add_test(files, reports_a_saved_trace);
+    tcase_add_loop_test(files, program_without_marks_saves_step_0, 0, 2);
+    tcase_add_loop_test(files, first_mark_discards_step_0, 0, 2);
+    tcase_add_loop_test(files, writes_step_0_to_disk_after_a_second, 0, 2);
+    tcase_add_test(files, step_0_drops_its_oldest_half_when_full);
+    tcase_add_test(files, records_of_step_0_keep_their_thread);
+    tcase_add_test(files, thread_that_ended_in_warmup_keeps_its_name);
+    tcase_add_test(files, writes_metadata_and_notes);
+    tcase_add_test(files, writes_the_head);
+    tcase_add_test(files, draws_arrows_to_backward_operators);
     suite_add_tcase(suite, files);
     return suite;
 }

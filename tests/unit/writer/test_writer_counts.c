@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the counts of writer/writer.h. With many threads, several windows, and rings and
- * files that overflow, each record is in exactly one file or among the losses. */
+/* Tests of the counts of writer/writer.h, with many threads, several windows, and rings and files
+ * that overflow. Each record must be in exactly one file or counted as lost. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -75,7 +75,7 @@ static unsigned made_between(uint64_t from, uint64_t to)
     return n;
 }
 
-START_TEST(exactly_what_was_made_stands_in_each_window)
+START_TEST(each_window_holds_exactly_its_spans)
 {
     enum { WINDOWS = 6 };
     static const enum action kinds[] = {ACTION_ACTIVE_AND_SAVE, ACTION_SKIP, ACTION_WARMUP};
@@ -85,7 +85,8 @@ START_TEST(exactly_what_was_made_stands_in_each_window)
     start_workers(16);
     int64_t step = 0;
     for (unsigned i = 0; i < WINDOWS; i++) {
-        for (unsigned k = 0; i % 2 == 0 && k < 2; k++, step++) /* every other one contiguous */
+        for (unsigned k = 0; i % 2 == 0 && k < 2;
+             k++, step++) /* every other window follows at once */
             session_step(kinds[1 + k]);
         from[i] = session_step(ACTION_ACTIVE);
         session_sleep(i == 3 ? 400 : 25);
@@ -116,7 +117,7 @@ START_TEST(exactly_what_was_made_stands_in_each_window)
 }
 END_TEST
 
-START_TEST(records_and_losses_make_all)
+START_TEST(records_plus_losses_equal_the_spans_made)
 {
     session_options.ring_bytes = 65536;
     session_start(ACTION_SKIP, false);
@@ -139,7 +140,7 @@ START_TEST(records_and_losses_make_all)
 }
 END_TEST
 
-START_TEST(a_full_file_counts_the_rest)
+START_TEST(counts_records_beyond_the_file_limit)
 {
     session_options.max_trace_bytes = 400000;
     session_start(ACTION_ACTIVE, false);
@@ -158,7 +159,7 @@ START_TEST(a_full_file_counts_the_rest)
 }
 END_TEST
 
-START_TEST(a_continuous_recording_goes_on_in_the_next_file)
+START_TEST(continuous_recording_starts_the_next_file)
 {
     session_options.continuous = true;
     session_options.max_trace_bytes = 400000;
@@ -188,8 +189,8 @@ START_TEST(a_continuous_recording_goes_on_in_the_next_file)
 }
 END_TEST
 
-/* A span that ends while its file is finished: after the rings were drained, before the thread
- * searches for open spans. */
+/* The span ends while its file is finished: after the rings were drained, and before the cprof
+ * thread searches for open spans. */
 static _Atomic int moment; /* 1: wait for the next flush, 2: it has begun, 3: the span has ended */
 
 static void end_in_flush(struct trace_identity *out)
@@ -201,7 +202,7 @@ static void end_in_flush(struct trace_identity *out)
             usleep(100);
 }
 
-START_TEST(a_span_that_ends_at_the_last_moment)
+START_TEST(keeps_a_span_that_ends_during_the_flush)
 {
     session_options.identity = end_in_flush;
     session_start(ACTION_SKIP, false);
@@ -234,7 +235,7 @@ static int wait_in_pass(bool stopping)
     return stopping ? -1 : 1;
 }
 
-/* Returns when the cprof thread waits there. It goes on at moment 3. */
+/* Returns when the cprof thread waits in wait_in_pass(). Moment 3 releases the thread. */
 static void stop_in_pass(void)
 {
     atomic_store(&moment, 1);
@@ -243,9 +244,9 @@ static void stop_in_pass(void)
         usleep(100);
 }
 
-/* After a window, something is lost before the cprof thread learns that markers of skipped steps
- * are wanted. That loss is not the window's, and no count becomes negative. */
-START_TEST(markers_of_skipped_steps_that_are_wanted_late)
+/* After a window a record is lost, before the cprof thread learns that markers of skipped steps are
+ * wanted. The loss does not count for the window, and no count becomes negative. */
+START_TEST(late_request_for_skipped_markers_counts_no_loss)
 {
     session_options.each_pass = wait_in_pass;
     session_start(ACTION_SKIP, false);
@@ -265,9 +266,9 @@ START_TEST(markers_of_skipped_steps_that_are_wanted_late)
 }
 END_TEST
 
-/* The ring is full when a span ends after the window in which it began. The loss is counted for
- * that window only. */
-START_TEST(a_span_that_finds_no_room_behind_its_window)
+/* A span ends after the window in which it began, and the ring is full. The loss counts for that
+ * window only. */
+START_TEST(late_loss_counts_for_the_spans_window)
 {
     session_options.each_pass = wait_in_pass;
     session_options.ring_bytes = 64 << 10;
@@ -299,7 +300,7 @@ START_TEST(a_span_that_finds_no_room_behind_its_window)
 }
 END_TEST
 
-/* Holds the cprof thread after the edges of a pass. */
+/* Makes the cprof thread wait after it took the edges of a pass. */
 static uint64_t wait_in_collect(enum gpu_flush flush,
                                 void (*each)(const struct gpu_record *r, void *arg), void *arg,
                                 struct gpu_faults *faults)
@@ -309,9 +310,9 @@ static uint64_t wait_in_collect(enum gpu_flush flush,
     return 0;
 }
 
-/* So many steps come at once that recording is turned off. One window ends there, and none is
- * made of the steps that found no room. */
-START_TEST(steps_that_find_no_room)
+/* So many steps come at once that recording is turned off. The open window ends there, and the
+ * steps that found no room make no windows. */
+START_TEST(full_edge_queue_makes_no_extra_windows)
 {
     static struct gpu_source held;
     held = fake_gpu_source;
@@ -331,9 +332,9 @@ START_TEST(steps_that_find_no_room)
 }
 END_TEST
 
-/* The thread that marks a step loses the processor between the mark and its report to the cprof
- * thread. Other threads record in the new step meanwhile. */
-START_TEST(a_mark_that_is_held_up)
+/* The thread that marks a step loses the processor before it hands the edge to the cprof thread.
+ * Other threads record in the new step meanwhile. */
+START_TEST(delayed_step_edge_loses_no_spans)
 {
     session_start(ACTION_SKIP, false);
     struct step_edge edge = {
@@ -360,8 +361,8 @@ START_TEST(a_mark_that_is_held_up)
 }
 END_TEST
 
-/* The host's log must not be filled, but losses are reported. */
-START_TEST(the_line_at_exit_comes_after_any_number_of_lines)
+/* The message limit protects the program's log, but must not hide losses. */
+START_TEST(exit_line_ignores_the_message_limit)
 {
     session_start(ACTION_ACTIVE, false);
     session_span("span");
@@ -382,16 +383,16 @@ Suite *suite_writer_counts(void)
     TCase *counts = tcase_create("counts");
     tcase_add_checked_fixture(counts, session_setup, session_teardown);
     tcase_set_timeout(counts, 60);
-    tcase_add_test(counts, exactly_what_was_made_stands_in_each_window);
-    tcase_add_test(counts, a_span_that_ends_at_the_last_moment);
-    tcase_add_test(counts, markers_of_skipped_steps_that_are_wanted_late);
-    tcase_add_test(counts, a_span_that_finds_no_room_behind_its_window);
-    tcase_add_test(counts, steps_that_find_no_room);
-    tcase_add_test(counts, a_mark_that_is_held_up);
-    tcase_add_test(counts, the_line_at_exit_comes_after_any_number_of_lines);
-    tcase_add_test(counts, records_and_losses_make_all);
-    tcase_add_test(counts, a_full_file_counts_the_rest);
-    tcase_add_test(counts, a_continuous_recording_goes_on_in_the_next_file);
+    tcase_add_test(counts, each_window_holds_exactly_its_spans);
+    tcase_add_test(counts, keeps_a_span_that_ends_during_the_flush);
+    tcase_add_test(counts, late_request_for_skipped_markers_counts_no_loss);
+    tcase_add_test(counts, late_loss_counts_for_the_spans_window);
+    tcase_add_test(counts, full_edge_queue_makes_no_extra_windows);
+    tcase_add_test(counts, delayed_step_edge_loses_no_spans);
+    tcase_add_test(counts, exit_line_ignores_the_message_limit);
+    tcase_add_test(counts, records_plus_losses_equal_the_spans_made);
+    tcase_add_test(counts, counts_records_beyond_the_file_limit);
+    tcase_add_test(counts, continuous_recording_starts_the_next_file);
     suite_add_tcase(suite, counts);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of writer/writer.h under failures: full queues, missing folders, no memory, taken names,
- * forks, kills. Also of the cprof thread's attributes. */
+ * forks, kills. Also tests the attributes of the cprof thread. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -27,7 +27,7 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Makes the cprof thread wait inside a call of the test. */
+/* While held_back is true, the cprof thread waits inside this test's callback. */
 static _Atomic bool held_back;
 static _Atomic unsigned times_held;
 
@@ -47,7 +47,7 @@ static void wait_until_held(void)
 
 #define MANY_STEPS 100000u
 
-START_TEST(a_full_queue_of_edges_turns_recording_off_until_it_is_empty)
+START_TEST(full_edge_queue_pauses_recording)
 {
     session_options.identity = hold_identity;
     atomic_store(&held_back, true);
@@ -76,7 +76,7 @@ START_TEST(a_full_queue_of_edges_turns_recording_off_until_it_is_empty)
     session_span("behind it");
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_end();
-    ck_assert_uint_eq(session_files(".part"), 0); /* the records so far are a trace */
+    ck_assert_uint_eq(session_files(".part"), 0); /* the records before the pause are a trace */
     ck_assert_uint_eq(session_files(""), 2);
     char pattern[160];
     glob_t found;
@@ -98,9 +98,9 @@ START_TEST(a_full_queue_of_edges_turns_recording_off_until_it_is_empty)
 }
 END_TEST
 
-/* The first step that finds room again begins a window. The window has only its own losses and
- * is written at once, however long the step is. */
-START_TEST(the_first_step_behind_a_full_queue)
+/* The first step after the pause opens a window. The window counts only its own losses, and its
+ * file is written at once, also during a long step. */
+START_TEST(step_after_a_full_queue_opens_a_window)
 {
     session_options.identity = hold_identity;
     atomic_store(&held_back, true);
@@ -114,7 +114,7 @@ START_TEST(the_first_step_behind_a_full_queue)
     atomic_store(&held_back, false);
     session_await(".json", 1);
     session_await(".part", 0);
-    session_sleep(100); /* the cprof thread sleeps, too, because nothing is recorded */
+    session_sleep(100); /* nothing is recorded, so the cprof thread sleeps too */
     session_step(ACTION_ACTIVE);
     session_span("behind it");
     session_await(".part", 1);
@@ -127,7 +127,7 @@ START_TEST(the_first_step_behind_a_full_queue)
 }
 END_TEST
 
-START_TEST(a_folder_that_is_a_file)
+START_TEST(stops_recording_when_folder_is_a_file)
 {
     char file[160];
     snprintf(file, sizeof file, "%s/file", session_folder);
@@ -149,8 +149,8 @@ START_TEST(a_folder_that_is_a_file)
 }
 END_TEST
 
-/* CUPTI makes each launch slower, and its records are no longer used. */
-START_TEST(the_gpu_is_not_recorded_when_writing_has_failed)
+/* CUPTI makes each launch slower, and nothing uses its records any more. */
+START_TEST(stops_gpu_recording_after_write_failure)
 {
     char file[160];
     session_options.gpu = &fake_gpu_source;
@@ -173,7 +173,7 @@ START_TEST(the_gpu_is_not_recorded_when_writing_has_failed)
 }
 END_TEST
 
-START_TEST(no_memory_for_a_window)
+START_TEST(recovers_from_a_window_without_memory)
 {
     if (!alloc_is_ours)
         return;
@@ -199,7 +199,7 @@ START_TEST(no_memory_for_a_window)
 }
 END_TEST
 
-START_TEST(no_thread_to_be_had)
+START_TEST(closes_the_gate_without_a_thread)
 {
     if (!sandbox_deny_threads())
         return;
@@ -218,7 +218,7 @@ START_TEST(no_thread_to_be_had)
 }
 END_TEST
 
-START_TEST(no_key_to_be_had)
+START_TEST(does_not_start_without_a_key)
 {
     pthread_key_t key;
     while (pthread_key_create(&key, NULL) == 0)
@@ -229,7 +229,7 @@ START_TEST(no_key_to_be_had)
 }
 END_TEST
 
-START_TEST(the_deadline_at_exit_holds)
+START_TEST(exit_keeps_its_deadline)
 {
     session_options.identity = hold_identity;
     session_options.exit_deadline_ms = 300;
@@ -253,7 +253,7 @@ static bool pattern(char *text, unsigned long size)
     return true;
 }
 
-START_TEST(traces_of_an_earlier_run_are_in_the_way)
+START_TEST(earlier_traces_stop_recording)
 {
     char file[160];
     snprintf(file, sizeof file, "%s/t7.json", session_folder);
@@ -263,9 +263,9 @@ START_TEST(traces_of_an_earlier_run_are_in_the_way)
     session_options.overwrite = _i == 1;
     session_options.run_started_ns = clock_wall_now() + INT64_C(3600000000000);
     if (_i == 2)
-        session_options.run_started_ns = 1; /* the file is of this run */
+        session_options.run_started_ns = 1; /* the file belongs to this run */
     bool stops = _i == 0 || _i == 4;
-    if (_i >= 3) { /* the file is older; 3: the run has no name */
+    if (_i >= 3) { /* the file is older than the run; 3: the run has no name */
         struct timespec now;
         do
             clock_gettime(CLOCK_REALTIME, &now);
@@ -284,7 +284,7 @@ START_TEST(traces_of_an_earlier_run_are_in_the_way)
 }
 END_TEST
 
-START_TEST(a_name_that_is_taken)
+START_TEST(numbers_a_trace_whose_name_is_taken)
 {
     char file[160];
     struct stat st;
@@ -294,7 +294,7 @@ START_TEST(a_name_that_is_taken)
     session_span("span");
     session_end();
     ck_assert_int_eq(stat(file, &st), 0);
-    ck_assert_int_eq(st.st_size, 0); /* another's file, untouched */
+    ck_assert_int_eq(st.st_size, 0); /* the other program's file is unchanged */
     snprintf(file, sizeof file, "%s/t0-2.json", session_folder);
     struct trace t = trace_read(file);
     ck_assert_uint_eq(trace_named(&t, 'X', "span"), 1);
@@ -305,7 +305,7 @@ END_TEST
 
 /* ---- processes and threads ------------------------------------------------------------------- */
 
-START_TEST(a_forked_child_is_inert)
+START_TEST(forked_child_records_nothing)
 {
     session_start(ACTION_ACTIVE, false);
     session_span("parent");
@@ -339,8 +339,8 @@ START_TEST(a_forked_child_is_inert)
 }
 END_TEST
 
-/* Waits until the file has this size and the flush is over: nothing has changed for a while, and
- * the next flush is far. */
+/* Waits until the file has this size and no flush is under way: the file has not changed for a
+ * while. */
 static void wait_for_flush(const char *path, off_t bytes)
 {
     struct stat st = {0}, last = {0};
@@ -354,7 +354,7 @@ static void wait_for_flush(const char *path, off_t bytes)
     }
 }
 
-START_TEST(a_killed_process_leaves_a_whole_trace)
+START_TEST(killed_process_leaves_a_valid_trace)
 {
     pid_t child = fork();
     if (child == 0) {
@@ -381,9 +381,9 @@ START_TEST(a_killed_process_leaves_a_whole_trace)
 }
 END_TEST
 
-/* A line of /proc/self/task/TID/status of the thread named cprof. Fails if there is no such
- * thread. */
-static const char *of_the_thread(const char *key)
+/* The rest of the line `key` in /proc/self/task/TID/status of the thread named cprof. Fails without
+ * such a thread. */
+static const char *cprof_thread_status(const char *key)
 {
     static char line[256];
     char path[64];
@@ -408,7 +408,7 @@ static const char *of_the_thread(const char *key)
     return NULL;
 }
 
-START_TEST(the_thread_is_a_good_guest)
+START_TEST(cprof_thread_blocks_signals_and_resets_affinity)
 {
     cpu_set_t mask, one;
     ck_assert_int_eq(sched_getaffinity(0, sizeof mask, &mask), 0);
@@ -418,12 +418,13 @@ START_TEST(the_thread_is_a_good_guest)
     for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
         if (CPU_ISSET(cpu, &mask))
             CPU_SET(cpu, &one);
-    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0); /* as OpenMP pins */
+    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one),
+                     0); /* OpenMP pins threads in this way */
     sigset_t before, after;
     pthread_sigmask(SIG_SETMASK, NULL, &before);
     session_start(ACTION_ACTIVE, false);
     session_sleep(50);
-    uint64_t blocked = strtoull(of_the_thread("SigBlk:"), NULL, 16);
+    uint64_t blocked = strtoull(cprof_thread_status("SigBlk:"), NULL, 16);
     static const int signals[] = {SIGINT, SIGTERM, SIGPIPE, SIGPROF, SIGUSR1, SIGCHLD, SIGALRM};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         ck_assert(blocked >> (signals[i] - 1) & 1);
@@ -431,28 +432,28 @@ START_TEST(the_thread_is_a_good_guest)
     for (int i = 1; i < 64; i++)
         ck_assert_int_eq(sigismember(&before, i), sigismember(&after, i));
     char cpus[64], expected[64];
-    snprintf(cpus, sizeof cpus, "%s", of_the_thread("Cpus_allowed_list:"));
+    snprintf(cpus, sizeof cpus, "%s", cprof_thread_status("Cpus_allowed_list:"));
     FILE *file = fopen("/proc/self/status", "re");
     while (fgets(expected, sizeof expected, file) &&
            strncmp(expected, "Cpus_allowed_list:", 18) != 0)
         ;
     fclose(file);
     ck_assert(CPU_COUNT(&mask) == 1 || strcmp(cpus, expected + 18) != 0);
-    id_t thread = (id_t)atoi(of_the_thread("Pid:"));
+    id_t thread = (id_t)atoi(cprof_thread_status("Pid:"));
     ck_assert_int_eq(getpriority(PRIO_PROCESS, thread), getpriority(PRIO_PROCESS, 0));
     session_end();
 }
 END_TEST
 
-START_TEST(an_idle_cprof_thread_does_not_wake_up)
+START_TEST(idle_cprof_thread_does_not_wake_up)
 {
     session_start(ACTION_SKIP, false);
     session_sleep(100);
-    uint64_t before = strtoull(of_the_thread("voluntary_ctxt_switches:"), NULL, 10);
+    uint64_t before = strtoull(cprof_thread_status("voluntary_ctxt_switches:"), NULL, 10);
     for (unsigned i = 0; i < 200; i++)
         session_step(ACTION_SKIP);
     session_sleep(300);
-    uint64_t after = strtoull(of_the_thread("voluntary_ctxt_switches:"), NULL, 10);
+    uint64_t after = strtoull(cprof_thread_status("voluntary_ctxt_switches:"), NULL, 10);
     ck_assert_uint_le(after - before, 3);
     session_end();
     ck_assert_str_eq(capture_stderr(), "");
@@ -465,20 +466,20 @@ Suite *suite_writer_failures(void)
     TCase *failures = tcase_create("failures");
     tcase_add_checked_fixture(failures, session_setup, session_teardown);
     tcase_set_timeout(failures, 60);
-    tcase_add_test(failures, a_full_queue_of_edges_turns_recording_off_until_it_is_empty);
-    tcase_add_test(failures, the_first_step_behind_a_full_queue);
-    tcase_add_test(failures, a_folder_that_is_a_file);
-    tcase_add_test(failures, the_gpu_is_not_recorded_when_writing_has_failed);
-    tcase_add_test(failures, no_memory_for_a_window);
-    tcase_add_test(failures, no_thread_to_be_had);
-    tcase_add_test(failures, no_key_to_be_had);
-    tcase_add_test(failures, the_deadline_at_exit_holds);
-    tcase_add_loop_test(failures, traces_of_an_earlier_run_are_in_the_way, 0, 5);
-    tcase_add_test(failures, a_name_that_is_taken);
-    tcase_add_test(failures, a_forked_child_is_inert);
-    tcase_add_test(failures, a_killed_process_leaves_a_whole_trace);
-    tcase_add_test(failures, the_thread_is_a_good_guest);
-    tcase_add_test(failures, an_idle_cprof_thread_does_not_wake_up);
+    tcase_add_test(failures, full_edge_queue_pauses_recording);
+    tcase_add_test(failures, step_after_a_full_queue_opens_a_window);
+    tcase_add_test(failures, stops_recording_when_folder_is_a_file);
+    tcase_add_test(failures, stops_gpu_recording_after_write_failure);
+    tcase_add_test(failures, recovers_from_a_window_without_memory);
+    tcase_add_test(failures, closes_the_gate_without_a_thread);
+    tcase_add_test(failures, does_not_start_without_a_key);
+    tcase_add_test(failures, exit_keeps_its_deadline);
+    tcase_add_loop_test(failures, earlier_traces_stop_recording, 0, 5);
+    tcase_add_test(failures, numbers_a_trace_whose_name_is_taken);
+    tcase_add_test(failures, forked_child_records_nothing);
+    tcase_add_test(failures, killed_process_leaves_a_valid_trace);
+    tcase_add_test(failures, cprof_thread_blocks_signals_and_resets_affinity);
+    tcase_add_test(failures, idle_cprof_thread_does_not_wake_up);
     suite_add_tcase(suite, failures);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of writer/sums/flop_stats.h and writer/join/attribution.h: a complete recording with the
- * real cprof thread, counted spans, and a GPU side that delivers their kernels. */
+ * real cprof thread, spans with FLOPs, and a fake GPU side that delivers their kernels. */
 #include "writer/sums/flop_stats.h"
 
 #include <check.h>
@@ -35,7 +35,7 @@ static void setup(void)
     source.peak_tflops = peak_of;
     session_options.gpu = &source;
     session_options.with_flops = true;
-    /* CUPTI records calls, and no hooked call waits for a record. */
+    /* CUPTI records the calls; no call recorded by a hook waits for its GPU record. */
     atomic_store(&fake_gpu.since, UINT64_MAX - 1);
 }
 
@@ -52,7 +52,7 @@ static struct trace finish(void)
     return session_trace(2);
 }
 
-/* Opens a span that is counted, or one that could not be counted. */
+/* Opens a span with FLOPs, or with FLOPS_NOT_KNOWN as `where` a span of unknown FLOPs. */
 static void open_counted(const char *name, enum category category, uint64_t where, uint64_t flops)
 {
     struct thread_log *log = thread_log_get();
@@ -64,13 +64,13 @@ static void open_counted(const char *name, enum category category, uint64_t wher
     span_set_extra(log, span, EXTRA_FLOPS, flops);
 }
 
-static void counted(const char *name, uint64_t where, uint64_t flops)
+static void count_span(const char *name, uint64_t where, uint64_t flops)
 {
     open_counted(name, CAT_CPU_OP, where, flops);
     session_close(name);
 }
 
-/* A launch made now, delivered with or without its kernel. */
+/* Delivers a launch made now, with or without its kernel. Returns the kernel. */
 static struct gpu_record launch(uint32_t correlation, const char *kernel, bool kernel_too)
 {
     uint64_t start = clock_ticks();
@@ -129,9 +129,9 @@ static void samples(const struct trace *t, const char *name, double *values, uns
 
 /* ---- kernels ---- */
 
-/* The first kernel waits for later records. Then it stands before its call (clocks differ), so
- * it gets no arrow. */
-START_TEST(an_arrow_has_a_beginning)
+/* The first kernel waits for later records, then turns out to start before its call, as when the
+ * clocks differ. An arrow may not go back in time. */
+START_TEST(kernel_before_its_call_gets_no_arrow)
 {
     begin();
     uint64_t early = clock_ticks();
@@ -154,8 +154,8 @@ START_TEST(an_arrow_has_a_beginning)
 }
 END_TEST
 
-/* The operator launches again long after its earlier records were written. */
-START_TEST(the_first_of_two_kernels_far_apart_has_no_count)
+/* The operator launches again long after the first kernel was written. */
+START_TEST(kernels_far_apart_get_no_flops)
 {
     begin();
     open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 5000);
@@ -170,7 +170,7 @@ START_TEST(the_first_of_two_kernels_far_apart_has_no_count)
 }
 END_TEST
 
-START_TEST(the_only_kernel_gets_the_count)
+START_TEST(only_kernel_gets_the_operators_flops)
 {
     begin();
     open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 5000);
@@ -188,7 +188,7 @@ START_TEST(the_only_kernel_gets_the_count)
 }
 END_TEST
 
-START_TEST(a_machine_of_many_gpus)
+START_TEST(counts_flops_on_many_gpus)
 {
     static const uint32_t gpus[] = {0, 15, 16, 71};
     begin();
@@ -214,8 +214,8 @@ START_TEST(a_machine_of_many_gpus)
 }
 END_TEST
 
-/* The second kernel may come much later than the first. */
-START_TEST(of_two_kernels_neither_does)
+/* In the loop's second run the second kernel comes much later. */
+START_TEST(two_kernels_get_no_flops)
 {
     begin();
     open_counted("aten::conv2d", CAT_CPU_OP, record_where(FLOAT, CUDA, 0), 5000);
@@ -234,7 +234,7 @@ START_TEST(of_two_kernels_neither_does)
 }
 END_TEST
 
-START_TEST(a_library_call_inside_an_operator_is_not_added)
+START_TEST(library_call_inside_operator_is_not_added)
 {
     begin();
     open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 5000);
@@ -243,8 +243,8 @@ START_TEST(a_library_call_inside_an_operator_is_not_added)
     session_close("cublasGemmEx");
     session_close("aten::mm");
     struct trace t = finish();
-    ck_assert(flops_of(&t, "cublasGemmEx") == 4999); /* its own */
-    ck_assert(flops_of(&t, "\"gemm\"") == 4999);     /* the innermost span is the most exact */
+    ck_assert(flops_of(&t, "cublasGemmEx") == 4999); /* the FLOPs of the call */
+    ck_assert(flops_of(&t, "\"gemm\"") == 4999);     /* from the innermost span, the most exact */
     double op = trace_number(trace_event(&t, 'X', "aten::mm"), "External id");
     ck_assert(trace_number(trace_event(&t, 'X', "\"gemm\""), "External id") == op);
     ck_assert(trace_number(account(&t, "CUDA:0"), "flops") == 5000);
@@ -253,9 +253,9 @@ START_TEST(a_library_call_inside_an_operator_is_not_added)
 }
 END_TEST
 
-/* The formula assumes single precision; the call inside knows the real one. The next operator
- * must not inherit it. */
-START_TEST(the_call_inside_tells_the_units)
+/* The operator's formula assumes single precision; the library call knows the real precision. The
+ * next operator must not inherit that precision. */
+START_TEST(library_call_sets_the_operators_precision)
 {
     begin();
     open_counted("aten::mm", CAT_CPU_OP, record_where(FLOAT, CUDA, 0), 5000);
@@ -264,7 +264,7 @@ START_TEST(the_call_inside_tells_the_units)
     open_counted("cublasSgemv", CAT_LIBRARY, record_where(FLOAT, CUDA, 0xff), 5000);
     session_close("cublasSgemv");
     session_close("aten::mm");
-    counted("aten::add", record_where(FLOAT, CUDA, 0), 30);
+    count_span("aten::add", record_where(FLOAT, CUDA, 0), 30);
     open_counted("aten::bmm", CAT_CPU_OP, record_where(FLOAT, CUDA, 0), 700);
     open_counted("cublasSgemm", CAT_LIBRARY, record_where(DTYPE_TF32, CUDA, 0xff), 700);
     emit_graph_node(thread_log_get(), 300, 0, true);
@@ -282,7 +282,7 @@ START_TEST(the_call_inside_tells_the_units)
 }
 END_TEST
 
-START_TEST(a_library_call_is_its_kernels_devices)
+START_TEST(library_call_counts_on_its_kernels_device)
 {
     begin();
     open_counted("cublasGemmEx", CAT_LIBRARY, record_where(BF16, CUDA, 0xff), 5000);
@@ -293,19 +293,19 @@ START_TEST(a_library_call_is_its_kernels_devices)
     session_close("cublasLtMatmul");
     session_close("cublasGemmEx");
     open_counted("cublasSgemm", CAT_LIBRARY, record_where(FLOAT, CUDA, 0xff), 70);
-    session_close("cublasSgemm"); /* no kernel */
+    session_close("cublasSgemm"); /* launches no kernel */
     struct trace t = finish();
     ck_assert(trace_number(account(&t, "CUDA:3"), "flops") == 5000);
     ck_assert(trace_number(account(&t, "CUDA:3"), "bytes") == 500);
     ck_assert_ptr_null(account(&t, "CUDA:0"));
     ck_assert(trace_number(account(&t, "\"unknown\""), "not_placed") == 70);
-    ck_assert_uint_eq(trace_named(&t, 'C', "MFU CUDA:3"), 0); /* its peak is unknown */
+    ck_assert_uint_eq(trace_named(&t, 'C', "MFU CUDA:3"), 0); /* the device has no known peak */
     trace_free(&t);
 }
 END_TEST
 
-/* Opens a span that repeats, with FLOPs or without. */
-static void open_again(const char *name, enum category category, uint64_t where, uint64_t flops)
+/* Opens a span of recomputation, with or without FLOPs. */
+static void open_recompute(const char *name, enum category category, uint64_t where, uint64_t flops)
 {
     struct thread_log *log = thread_log_get();
     struct open_span *span = span_open(log, name, category, name, (uint32_t)strlen(name));
@@ -314,29 +314,29 @@ static void open_again(const char *name, enum category category, uint64_t where,
         span_set_flops(log, span, flops, flops / 10, where);
 }
 
-static bool is_told_as_again(const struct trace *t, const char *name)
+static bool is_marked_recompute(const struct trace *t, const char *name)
 {
     return strstr(trace_event(t, 'X', name), "\"recompute\": true");
 }
 
-/* On any device, however the device is found: by the operator's tensors, the kernel of a library
- * call, or the launch of a graph. */
-START_TEST(work_that_is_done_again_is_not_useful)
+/* Holds for the CPU and for a GPU that is known by the operator's tensors, by the kernel of a
+ * library call, or by the launch of a graph. */
+START_TEST(recomputed_work_counts_in_hfu_only)
 {
     session_options.peaks.cpu = 0.5;
     begin();
     struct thread_log *log = thread_log_get();
-    counted("aten::mm", record_where(BF16, CUDA, 0), 100);
-    open_again("aten::bmm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 700);
+    count_span("aten::mm", record_where(BF16, CUDA, 0), 100);
+    open_recompute("aten::bmm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 700);
     session_close("aten::bmm");
-    open_again("custom::op", CAT_CPU_OP, 0, 0);
+    open_recompute("custom::op", CAT_CPU_OP, 0, 0);
     struct open_span *call = span_open(log, "gemm", CAT_LIBRARY, "cublasGemmEx", 12);
     span_set_flops(log, call, 40, 4, record_where(BF16, CUDA, 0xff));
     struct gpu_record work = launch(1, "gemm", false);
     fake_gpu_deliver(&work);
     session_close("gemm");
     session_close("custom::op");
-    open_again("aten::addmm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 60);
+    open_recompute("aten::addmm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 60);
     emit_graph_node(log, 100, 0, true);
     session_close("aten::addmm");
     emit_graph_node(log, 200, 100, true);
@@ -344,8 +344,8 @@ START_TEST(work_that_is_done_again_is_not_useful)
     work.graph = 2;
     work.node = 200;
     fake_gpu_deliver(&work);
-    counted("aten::dot", record_where(FLOAT, 0, 0xff), 30);
-    open_again("aten::mv", CAT_CPU_OP, record_where(FLOAT, 0, 0xff), 90);
+    count_span("aten::dot", record_where(FLOAT, 0, 0xff), 30);
+    open_recompute("aten::mv", CAT_CPU_OP, record_where(FLOAT, 0, 0xff), 90);
     session_close("aten::mv");
     struct trace t = finish();
     const char *gpu = account(&t, "CUDA:0"), *cpu = account(&t, "CPU");
@@ -363,20 +363,20 @@ START_TEST(work_that_is_done_again_is_not_useful)
     ck_assert_double_eq_tol(useful[0], all[0] / 4, all[0] / 1000);
     static const char *const again[] = {"aten::bmm", "custom::op", "cublasGemmEx", "aten::mv"};
     for (unsigned i = 0; i < 4; i++)
-        ck_assert(is_told_as_again(&t, again[i]));
-    ck_assert(!is_told_as_again(&t, "aten::mm"));
+        ck_assert(is_marked_recompute(&t, again[i]));
+    ck_assert(!is_marked_recompute(&t, "aten::mm"));
     trace_free(&t);
 }
 END_TEST
 
-/* A node made inside a counted operator is counted at each launch of the graph. */
-START_TEST(captured_work_is_counted_at_each_launch)
+/* A graph node that an operator with FLOPs made counts at each launch of the graph. */
+START_TEST(counts_captured_work_at_each_launch)
 {
     begin();
     struct thread_log *log = thread_log_get();
     open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 5000);
     open_counted("cublasGemmEx", CAT_LIBRARY, record_where(BF16, CUDA, 0xff), 4999);
-    emit_graph_node(log, 99, 0, false); /* a fill */
+    emit_graph_node(log, 99, 0, false); /* a memset */
     emit_graph_node(log, 100, 0, true);
     session_close("cublasGemmEx");
     open_counted("cublasGemmEx", CAT_LIBRARY, record_where(BF16, CUDA, 0xff), 17);
@@ -424,9 +424,9 @@ START_TEST(coverage_is_a_share_of_kernel_time)
 }
 END_TEST
 
-/* Zeros would look like a slow program. The counters are left out, and the account says that
+/* Zeros would look like a slow program. The trace has no counters, and the account reports that
  * nothing was counted. */
-START_TEST(a_window_without_counts_has_no_counters)
+START_TEST(window_without_flops_has_no_counters)
 {
     begin();
     session_open("aten::sort");
@@ -442,9 +442,8 @@ START_TEST(a_window_without_counts_has_no_counters)
 }
 END_TEST
 
-/* If another device has counts, only the account mentions the device on which nothing was
- * counted. */
-START_TEST(a_device_without_counts_has_no_counters)
+/* When only another device has FLOPs, this device appears in the account only. */
+START_TEST(device_without_flops_has_no_counters)
 {
     begin();
     open_counted("aten::mm", CAT_CPU_OP, record_where(BF16, CUDA, 0), 5000);
@@ -469,15 +468,15 @@ END_TEST
 
 /* ---- steps ---- */
 
-START_TEST(a_span_counts_for_the_step_in_which_it_began)
+START_TEST(span_counts_in_the_step_where_it_began)
 {
     session_options.peaks.cpu = 0.001;
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE);
     uint64_t start = session_step(ACTION_ACTIVE);
-    counted("aten::mm", record_where(FLOAT, 0, 0xff), 300);
+    count_span("aten::mm", record_where(FLOAT, 0, 0xff), 300);
     open_counted("aten::bmm", CAT_CPU_OP, record_where(FLOAT, 0, 0xff), 700);
-    counted("aten::add", record_where(FLOAT, 0, 0xff), 5); /* part of it */
+    count_span("aten::add", record_where(FLOAT, 0, 0xff), 5); /* inside aten::bmm, so not added */
     session_sleep(2);
     uint64_t end = session_step(ACTION_ACTIVE_AND_SAVE);
     session_close("aten::bmm");
@@ -497,9 +496,9 @@ START_TEST(a_span_counts_for_the_step_in_which_it_began)
 }
 END_TEST
 
-/* Nested operators are part of the outer operator's time, however many they are and whatever
- * ranges lie between. */
-START_TEST(time_of_operators_on_the_cpu)
+/* Nested operators are part of the outer operator's time, also many of them and with ranges in
+ * between. */
+START_TEST(nested_operators_add_no_cpu_time)
 {
     begin();
     for (int i = 0; i < 3; i++) {
@@ -507,7 +506,7 @@ START_TEST(time_of_operators_on_the_cpu)
         for (int k = 0; k < (_i ? 600 : 40); k++) {
             span_open(thread_log_get(), "around", _i ? CAT_USER_ANNOTATION : CAT_CPU_OP, "around",
                       6);
-            counted("aten::mm", record_where(FLOAT, 0, 0xff), 300);
+            count_span("aten::mm", record_where(FLOAT, 0, 0xff), 300);
             session_close("around");
         }
         session_sleep(5);
@@ -538,12 +537,12 @@ static double sum_of(const struct trace *t, const char *name)
     return all;
 }
 
-/* An operator outlasts its window: what runs inside it then is time of the next window. */
-START_TEST(time_of_an_operator_across_two_windows)
+/* The operator outlasts its window. Operators inside it after that count in the next window. */
+START_TEST(splits_operator_time_across_two_windows)
 {
     static const int behind[] = {1, 10, 300, 600};
     session_start(ACTION_ACTIVE_AND_SAVE, false);
-    counted("count", record_where(FLOAT, 0, 0xff), 300);
+    count_span("count", record_where(FLOAT, 0, 0xff), 300);
     open_operator("around");
     open_operator("before");
     session_sleep(2);
@@ -556,7 +555,7 @@ START_TEST(time_of_an_operator_across_two_windows)
         session_close("behind");
     }
     session_close("around");
-    counted("count", record_where(FLOAT, 0, 0xff), 300);
+    count_span("count", record_where(FLOAT, 0, 0xff), 300);
     session_step(ACTION_SKIP);
     session_end();
     struct trace t = session_trace(1);
@@ -570,10 +569,10 @@ START_TEST(time_of_an_operator_across_two_windows)
 }
 END_TEST
 
-START_TEST(what_cannot_be_counted_is_counted)
+START_TEST(counts_operators_of_unknown_flops)
 {
     begin();
-    counted("aten::mm", record_where(FLOAT, 0, 0xff), 300);
+    count_span("aten::mm", record_where(FLOAT, 0, 0xff), 300);
     open_counted("aten::bmm", CAT_CPU_OP, FLOPS_NOT_KNOWN, 0);
     session_close("aten::bmm");
     struct trace t = finish();
@@ -583,11 +582,11 @@ START_TEST(what_cannot_be_counted_is_counted)
 }
 END_TEST
 
-START_TEST(nothing_is_said_when_nothing_is_counted)
+START_TEST(reports_nothing_without_flops)
 {
     session_options.with_flops = false;
     begin();
-    counted("aten::mm", record_where(FLOAT, 0, 0xff), 300);
+    count_span("aten::mm", record_where(FLOAT, 0, 0xff), 300);
     struct trace t = finish();
     ck_assert_ptr_null(account(&t, "CPU"));
     ck_assert_ptr_null(strstr(t.text, "FLOP/s"));
@@ -595,8 +594,9 @@ START_TEST(nothing_is_said_when_nothing_is_counted)
 }
 END_TEST
 
-/* More steps than are kept: each has its counters once, and a record for a settled step is late. */
-START_TEST(many_steps)
+/* More steps than flop_stats keeps. Each step gets its counters once, and a record for a step that
+ * was written already counts as late. */
+START_TEST(writes_each_of_many_steps_once)
 {
     struct flop_stats *s = flop_stats_make(0);
     struct writer_options options = {.with_flops = true};
@@ -629,7 +629,7 @@ START_TEST(many_steps)
     for (const char *at = trailer.data; (at = strstr(at, "\"GFLOP/s\": 2}")); at++)
         twice++;
     ck_assert_uint_eq(n, STEPS - 1);
-    ck_assert_uint_eq(twice, 1); /* the newest one got a late record */
+    ck_assert_uint_eq(twice, 1); /* a late record reached the newest step */
     ck_assert(trace_number(trailer.data, "late") >= 1);
     ck_assert(trace_number(strstr(trailer.data, "\"CPU\""), "flops") == 1000 * (STEPS + 2));
     buf_free(&body);
@@ -638,7 +638,7 @@ START_TEST(many_steps)
 }
 END_TEST
 
-START_TEST(classes_of_types)
+START_TEST(maps_types_to_flop_classes)
 {
     ck_assert_int_eq(flop_class_of(FLOAT), FLOP_FP32);
     ck_assert_int_eq(flop_class_of(BF16), FLOP_BF16);
@@ -654,7 +654,7 @@ END_TEST
 
 /* ---- numbers ---- */
 
-START_TEST(a_program_with_a_decimal_comma)
+START_TEST(numbers_ignore_a_decimal_comma)
 {
     char folder[sizeof session_folder + 8];
     snprintf(folder, sizeof folder, "%s/locale", session_folder);
@@ -664,8 +664,8 @@ START_TEST(a_program_with_a_decimal_comma)
     ck_assert_int_eq(system("rm -r \"$LOCPATH\""), 0);
     session_options.peaks.cpu = 0.5;
     begin();
-    counted("aten::mm", record_where(FLOAT, 0, 0), 123457);
-    counted("aten::mm", record_where(BF16, CUDA, 0), 5000);
+    count_span("aten::mm", record_where(FLOAT, 0, 0), 123457);
+    count_span("aten::mm", record_where(BF16, CUDA, 0), 5000);
     struct trace t = finish();
     const char *cpu = account(&t, "CPU");
     ck_assert_ptr_nonnull(cpu);
@@ -675,12 +675,12 @@ START_TEST(a_program_with_a_decimal_comma)
 }
 END_TEST
 
-/* Such a number is not JSON, and a counter with one makes Perfetto wait for ever. */
-START_TEST(a_peak_of_next_to_nothing)
+/* The quotient would be infinite. Infinity is not JSON, and Perfetto hangs on such a counter. */
+START_TEST(tiny_peak_gives_no_mfu)
 {
     session_options.peaks.cpu = 1e-308;
     begin();
-    counted("aten::mm", record_where(FLOAT, 0, 0), (uint64_t)1 << 62);
+    count_span("aten::mm", record_where(FLOAT, 0, 0), (uint64_t)1 << 62);
     session_sleep(1);
     struct trace t = finish();
     ck_assert_ptr_nonnull(account(&t, "CPU"));
@@ -694,28 +694,28 @@ Suite *suite_flop_stats(void)
     Suite *suite = suite_create("flop_stats");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, session_teardown);
-    tcase_add_test(all, a_program_with_a_decimal_comma);
-    tcase_add_test(all, a_peak_of_next_to_nothing);
-    tcase_add_test(all, the_only_kernel_gets_the_count);
-    tcase_add_test(all, the_first_of_two_kernels_far_apart_has_no_count);
-    tcase_add_test(all, an_arrow_has_a_beginning);
-    tcase_add_test(all, a_machine_of_many_gpus);
-    tcase_add_loop_test(all, of_two_kernels_neither_does, 0, 2);
-    tcase_add_test(all, a_library_call_inside_an_operator_is_not_added);
-    tcase_add_test(all, a_library_call_is_its_kernels_devices);
-    tcase_add_test(all, the_call_inside_tells_the_units);
-    tcase_add_test(all, work_that_is_done_again_is_not_useful);
-    tcase_add_test(all, captured_work_is_counted_at_each_launch);
+    tcase_add_test(all, numbers_ignore_a_decimal_comma);
+    tcase_add_test(all, tiny_peak_gives_no_mfu);
+    tcase_add_test(all, only_kernel_gets_the_operators_flops);
+    tcase_add_test(all, kernels_far_apart_get_no_flops);
+    tcase_add_test(all, kernel_before_its_call_gets_no_arrow);
+    tcase_add_test(all, counts_flops_on_many_gpus);
+    tcase_add_loop_test(all, two_kernels_get_no_flops, 0, 2);
+    tcase_add_test(all, library_call_inside_operator_is_not_added);
+    tcase_add_test(all, library_call_counts_on_its_kernels_device);
+    tcase_add_test(all, library_call_sets_the_operators_precision);
+    tcase_add_test(all, recomputed_work_counts_in_hfu_only);
+    tcase_add_test(all, counts_captured_work_at_each_launch);
     tcase_add_test(all, coverage_is_a_share_of_kernel_time);
-    tcase_add_test(all, a_window_without_counts_has_no_counters);
-    tcase_add_test(all, a_device_without_counts_has_no_counters);
-    tcase_add_test(all, a_span_counts_for_the_step_in_which_it_began);
-    tcase_add_loop_test(all, time_of_operators_on_the_cpu, 0, 2);
-    tcase_add_loop_test(all, time_of_an_operator_across_two_windows, 0, 4);
-    tcase_add_test(all, what_cannot_be_counted_is_counted);
-    tcase_add_test(all, nothing_is_said_when_nothing_is_counted);
-    tcase_add_test(all, many_steps);
-    tcase_add_test(all, classes_of_types);
+    tcase_add_test(all, window_without_flops_has_no_counters);
+    tcase_add_test(all, device_without_flops_has_no_counters);
+    tcase_add_test(all, span_counts_in_the_step_where_it_began);
+    tcase_add_loop_test(all, nested_operators_add_no_cpu_time, 0, 2);
+    tcase_add_loop_test(all, splits_operator_time_across_two_windows, 0, 4);
+    tcase_add_test(all, counts_operators_of_unknown_flops);
+    tcase_add_test(all, reports_nothing_without_flops);
+    tcase_add_test(all, writes_each_of_many_steps_once);
+    tcase_add_test(all, maps_types_to_flop_classes);
     suite_add_tcase(suite, all);
     return suite;
 }

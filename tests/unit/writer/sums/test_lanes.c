@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of writer/sums/lanes.h: numbers and names of rows. No row may hold two events that
- * overlap, in whatever order they come and whatever was forgotten. */
+ * overlap, in any order of arrival and after old events were forgotten. */
 #include "tests/fuzz/json_valid.h"
 #include "tests/support/alloc.h"
 #include "writer/record/gpu_record.h"
@@ -42,7 +42,7 @@ static uint32_t place(enum lane_kind kind, uint32_t owner, uint32_t id, int64_t 
                       bool nest)
 {
     lanes_place(rows, kind, owner, id, from, to, nest, "python3", &out, &pid, &tid);
-    if (tid == 0) { /* a million ck_assert() take a second */
+    if (tid == 0) { /* ck_assert() is too slow for a million calls */
         ck_abort_msg("thread id 0");
     }
     return tid;
@@ -59,7 +59,7 @@ static uint32_t range(int64_t from, int64_t to)
 }
 
 /* The buffer's text, terminated, valid until the next call. */
-static const char *taken(void)
+static const char *take_text(void)
 {
     static char *text;
     free(text);
@@ -83,17 +83,17 @@ START_TEST(first_use_names_process_and_row)
 {
     ck_assert_uint_eq(place(LANE_WORK, 2, 7, 10, 20, false), 7);
     ck_assert_uint_eq(pid, 2);
-    ck_assert_str_eq(taken(),
+    ck_assert_str_eq(take_text(),
                      META("process_name", "2", "7", "\"name\": \"python3\"")
                          META("process_labels", "2", "7", "\"labels\": \"GPU 2\"")
                              META("process_sort_index", "2", "7", "\"sort_index\": 5000002")
                                  META("thread_name", "2", "7", "\"name\": \"stream 7\"")
                                      META("thread_sort_index", "2", "7", "\"sort_index\": 224"));
     place(LANE_WORK, 2, 7, 20, 30, false);
-    ck_assert_str_eq(taken(), "");
+    ck_assert_str_eq(take_text(), "");
     ck_assert_uint_eq(place(LANE_WORK, 2, 20, 20, 30, false), 20);
-    ck_assert_str_eq(taken(), META("thread_name", "2", "20", "\"name\": \"stream 20\"")
-                                  META("thread_sort_index", "2", "20", "\"sort_index\": 640"));
+    ck_assert_str_eq(take_text(), META("thread_name", "2", "20", "\"name\": \"stream 20\"")
+                                      META("thread_sort_index", "2", "20", "\"sort_index\": 640"));
 }
 END_TEST
 
@@ -101,7 +101,7 @@ END_TEST
 static int64_t check_row(uint32_t number, const char *name)
 {
     char expected[128];
-    const char *text = taken();
+    const char *text = take_text();
     snprintf(expected, sizeof(expected),
              "\"tid\": %u, \"ts\": 0.000, \"args\": {\"name\": \"%s\"}}", number, name);
     ck_assert_msg(strstr(text, expected) != NULL, "%s not in %s", expected, text);
@@ -110,7 +110,7 @@ static int64_t check_row(uint32_t number, const char *name)
     return strtoll(strstr(sort, "\"sort_index\": ") + 14, NULL, 10);
 }
 
-START_TEST(rows_of_a_stream_stand_together)
+START_TEST(sorts_rows_of_a_stream_together)
 {
     int64_t sort[8];
     work(10, 20);
@@ -138,7 +138,7 @@ START_TEST(rows_of_a_stream_stand_together)
 }
 END_TEST
 
-START_TEST(odd_ids_get_numbers_of_their_own)
+START_TEST(extreme_ids_get_distinct_rows)
 {
     static const uint32_t ids[] = {0, 1, 999999, 1000000, 1999999, 2000000, 1000000000, UINT32_MAX};
     uint32_t seen[64];
@@ -153,7 +153,7 @@ START_TEST(odd_ids_get_numbers_of_their_own)
         for (unsigned k = 0; k < i; k++)
             ck_assert_uint_ne(seen[i], seen[k]);
     }
-    ck_assert_ptr_nonnull(strstr(taken(), "\"stream 0\""));
+    ck_assert_ptr_nonnull(strstr(take_text(), "\"stream 0\""));
 }
 END_TEST
 
@@ -161,7 +161,7 @@ START_TEST(overhead_has_a_process_of_its_own)
 {
     ck_assert_uint_eq(place(LANE_OVERHEAD, 4711, 4712, 10, 20, true), 4712);
     ck_assert_uint_gt(pid, 1u << 22);
-    const char *text = taken();
+    const char *text = take_text();
     ck_assert_ptr_nonnull(strstr(text, "\"name\": \"overhead\""));
     ck_assert_ptr_nonnull(strstr(text, "\"sort_index\": 16777226"));
     ck_assert_ptr_nonnull(strstr(text, "\"name\": \"thread 4712\""));
@@ -172,7 +172,7 @@ START_TEST(overhead_has_a_process_of_its_own)
 }
 END_TEST
 
-START_TEST(names_that_do_not_fit_come_later)
+START_TEST(retries_names_that_did_not_fit)
 {
     struct buf small = {.limit = 500};
     lanes_place(rows, LANE_WORK, 0, 7, 10, 20, false, "python3", &small, &pid, &tid);
@@ -180,11 +180,11 @@ START_TEST(names_that_do_not_fit_come_later)
     ck_assert_uint_eq(small.len, 0);
     buf_free(&small);
     ck_assert_uint_eq(work(20, 30), 7);
-    const char *text = taken();
+    const char *text = take_text();
     ck_assert_ptr_nonnull(strstr(text, "process_name"));
     ck_assert_ptr_nonnull(strstr(text, "stream 7"));
     work(30, 40);
-    ck_assert_str_eq(taken(), "");
+    ck_assert_str_eq(take_text(), "");
 }
 END_TEST
 
@@ -205,7 +205,7 @@ START_TEST(touching_events_share_a_row)
 }
 END_TEST
 
-START_TEST(overlaps_use_as_few_rows_as_they_need)
+START_TEST(overlaps_use_the_fewest_rows)
 {
     ck_assert_uint_eq(work(10, 20), 7);
     uint32_t first = work(15, 25);
@@ -218,7 +218,7 @@ START_TEST(overlaps_use_as_few_rows_as_they_need)
 }
 END_TEST
 
-START_TEST(nesting_in_any_order)
+START_TEST(nests_ranges_in_any_order)
 {
     uint32_t row = range(10, 20);
     ck_assert_uint_eq(range(0, 100), row);
@@ -238,7 +238,7 @@ START_TEST(nesting_in_any_order)
 }
 END_TEST
 
-START_TEST(nesting_is_not_endless)
+START_TEST(limits_the_nesting_depth)
 {
     uint32_t row = range(0, 1);
     int64_t deepest = 1;
@@ -306,7 +306,7 @@ START_TEST(no_two_events_of_a_row_overlap)
 END_TEST
 
 /* A range fits on a row if and only if it crosses no range of the row. */
-START_TEST(rows_are_not_wasted)
+START_TEST(range_uses_a_row_that_it_fits)
 {
     static struct placed events[2000];
     int n = 0;
@@ -325,7 +325,7 @@ START_TEST(rows_are_not_wasted)
 }
 END_TEST
 
-START_TEST(two_ordered_streams_of_records_on_one_row)
+START_TEST(interleaves_ordered_inputs_on_one_row)
 {
     unsigned wrong = 0;
     for (int64_t i = 0; i < 60000; i++)
@@ -341,7 +341,7 @@ END_TEST
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-START_TEST(what_is_forgotten_goes_to_an_extra_row)
+START_TEST(times_of_forgotten_events_use_an_extra_row)
 {
     unsigned wrong = 0;
     int64_t i = 0;
@@ -350,7 +350,7 @@ START_TEST(what_is_forgotten_goes_to_an_extra_row)
         wrong += range(10 * i, 10 * i + 5) != 2000007;
     }
     ck_assert_uint_eq(wrong, 0);
-    /* The place is free, but its interval was forgotten. */
+    /* The time is free, but the rows have forgotten it. */
     uint32_t extra = work(7, 8);
     ck_assert_uint_ne(extra, 7);
     ck_assert_uint_eq(work(17, 18), extra);
@@ -365,11 +365,11 @@ START_TEST(what_is_forgotten_goes_to_an_extra_row)
 }
 END_TEST
 
-START_TEST(many_rows_share_one_bound)
+START_TEST(rows_share_one_memory_bound)
 {
     unsigned wrong = 0;
-    /* 12 rows of 100 000 events each exceed the budget. All is forgotten once, without making
-     * events overlap. */
+    /* 12 rows of 100 000 events each exceed the budget. The rows then forget all events once; no
+     * later event may overlap another. */
     for (uint32_t stream = 1; stream <= 12; stream++) {
         for (int64_t i = 0; i < 100000; i++)
             wrong += place(LANE_WORK, 0, stream, 10 * i, 10 * i + 5, false) != stream;
@@ -380,7 +380,7 @@ START_TEST(many_rows_share_one_bound)
 }
 END_TEST
 
-START_TEST(without_memory_there_is_still_a_row)
+START_TEST(places_work_without_memory)
 {
     work(10, 20);
     buf_reset(&out);
@@ -401,7 +401,7 @@ START_TEST(without_memory_there_is_still_a_row)
 }
 END_TEST
 
-START_TEST(ranges_are_forgotten_with_all_inside)
+START_TEST(forgets_ranges_with_their_children)
 {
     unsigned wrong = 0;
     for (int64_t i = 0; i < INTERVALS_MOST; i++) {
@@ -412,14 +412,14 @@ START_TEST(ranges_are_forgotten_with_all_inside)
         }
     }
     ck_assert_uint_eq(wrong, 0);
-    ck_assert_uint_ne(range(7, 8), 2000007); /* the list is full: this call makes it forget */
+    ck_assert_uint_ne(range(7, 8), 2000007); /* the list is full: this call drops older ranges */
     int64_t last = 10 * (INTERVALS_MOST - 4);
     ck_assert_uint_ne(range(last + 2, last + 5), 2000007);
     ck_assert_uint_eq(range(last + 2, last + 4), 2000007);
 }
 END_TEST
 
-START_TEST(ranges_without_memory)
+START_TEST(places_ranges_without_memory)
 {
     /* No ck_assert() between alloc_fail_from() and the result: it allocates. fail[] are the
      * sizes that fail: all; a list inside an event; its intervals; those of a list around
@@ -439,27 +439,27 @@ START_TEST(ranges_without_memory)
         alloc_fail_from(0);
         ck_assert_uint_ne(got[0], 0);
         ck_assert_uint_ne(got[1], 0);
-        /* All is forgotten, so later events fit again. */
+        /* All ranges were forgotten, so later ranges fit again. */
         ck_assert_uint_eq(got[2], row);
         ck_assert_uint_eq(got[3], row);
     }
 }
 END_TEST
 
-/* Parallel branches of a graph, or threads that wait for events, are many. An event that finds
- * no free row must not be placed on another's. */
-START_TEST(endless_overlaps_find_no_row)
+/* A graph may have more parallel branches than there are rows. An event without a free row must not
+ * share a row with an overlapping event. */
+START_TEST(refuses_overlaps_beyond_the_limit)
 {
     unsigned twice = 0, placed = 0, wrong = 0;
-    static bool taken[2 * LANES_OVERLAPS];
+    static bool used[2 * LANES_OVERLAPS];
     for (unsigned i = 0; i < 2 * LANES_OVERLAPS; i++) {
         bool fits = lanes_place(rows, LANE_WORK, 0, 7, 10, 20, false, "python3", &out, &pid, &tid);
         if (!fits)
             continue;
         uint32_t row = tid == 7 ? 0 : tid - 1000000000u + 1;
         ck_assert_uint_lt(row, LANES_OVERLAPS);
-        twice += taken[row];
-        taken[row] = true;
+        twice += used[row];
+        used[row] = true;
         placed++;
     }
     ck_assert_uint_eq(placed, LANES_OVERLAPS);
@@ -472,7 +472,7 @@ START_TEST(endless_overlaps_find_no_row)
 }
 END_TEST
 
-/* CPU time in ms to place the works [from, to) of two streams, each in order. */
+/* CPU time in ms to place events [from, to) of two streams, each in order. */
 static double place_in_order(int64_t from, int64_t to)
 {
     struct timespec a, b;
@@ -483,7 +483,7 @@ static double place_in_order(int64_t from, int64_t to)
     return 1e3 * (double)(b.tv_sec - a.tv_sec) + 1e-6 * (double)(b.tv_nsec - a.tv_nsec);
 }
 
-START_TEST(in_order_it_costs_the_same_however_many_there_were)
+START_TEST(cost_of_ordered_events_does_not_grow)
 {
     double first = place_in_order(0, 100000);
     place_in_order(100000, 900000);
@@ -498,30 +498,30 @@ Suite *suite_lanes(void)
     TCase *names = tcase_create("names");
     tcase_add_checked_fixture(names, start, stop);
     tcase_add_test(names, first_use_names_process_and_row);
-    tcase_add_test(names, rows_of_a_stream_stand_together);
-    tcase_add_test(names, odd_ids_get_numbers_of_their_own);
+    tcase_add_test(names, sorts_rows_of_a_stream_together);
+    tcase_add_test(names, extreme_ids_get_distinct_rows);
     tcase_add_test(names, overhead_has_a_process_of_its_own);
-    tcase_add_test(names, names_that_do_not_fit_come_later);
+    tcase_add_test(names, retries_names_that_did_not_fit);
     suite_add_tcase(suite, names);
     TCase *overlaps = tcase_create("overlaps");
     tcase_add_checked_fixture(overlaps, start, stop);
     tcase_add_test(overlaps, touching_events_share_a_row);
-    tcase_add_test(overlaps, overlaps_use_as_few_rows_as_they_need);
-    tcase_add_test(overlaps, nesting_in_any_order);
-    tcase_add_test(overlaps, nesting_is_not_endless);
+    tcase_add_test(overlaps, overlaps_use_the_fewest_rows);
+    tcase_add_test(overlaps, nests_ranges_in_any_order);
+    tcase_add_test(overlaps, limits_the_nesting_depth);
     tcase_add_test(overlaps, no_two_events_of_a_row_overlap);
-    tcase_add_test(overlaps, rows_are_not_wasted);
-    tcase_add_test(overlaps, two_ordered_streams_of_records_on_one_row);
+    tcase_add_test(overlaps, range_uses_a_row_that_it_fits);
+    tcase_add_test(overlaps, interleaves_ordered_inputs_on_one_row);
     suite_add_tcase(suite, overlaps);
     TCase *bounds = tcase_create("bounds");
     tcase_add_checked_fixture(bounds, start, stop);
-    tcase_add_test(bounds, what_is_forgotten_goes_to_an_extra_row);
-    tcase_add_test(bounds, many_rows_share_one_bound);
-    tcase_add_test(bounds, ranges_are_forgotten_with_all_inside);
-    tcase_add_test(bounds, ranges_without_memory);
-    tcase_add_test(bounds, without_memory_there_is_still_a_row);
-    tcase_add_test(bounds, endless_overlaps_find_no_row);
-    tcase_add_test(bounds, in_order_it_costs_the_same_however_many_there_were);
+    tcase_add_test(bounds, times_of_forgotten_events_use_an_extra_row);
+    tcase_add_test(bounds, rows_share_one_memory_bound);
+    tcase_add_test(bounds, forgets_ranges_with_their_children);
+    tcase_add_test(bounds, places_ranges_without_memory);
+    tcase_add_test(bounds, places_work_without_memory);
+    tcase_add_test(bounds, refuses_overlaps_beyond_the_limit);
+    tcase_add_test(bounds, cost_of_ordered_events_does_not_grow);
     suite_add_tcase(suite, bounds);
     return suite;
 }

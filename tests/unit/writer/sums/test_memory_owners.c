@@ -26,7 +26,7 @@ static void teardown(void)
     memory_owners_free(owners);
 }
 
-/* A record as emit.c puts it into a ring. */
+/* Takes a record with the layout that emit.c writes. */
 static void take_at(uint64_t start, enum record_kind kind, uint64_t address, int64_t bytes,
                     const char *operator, uint32_t module, struct record_memory state)
 {
@@ -62,7 +62,7 @@ static void settle(void)
     memory_owners_settle(owners, UINT64_MAX, NULL, NULL);
 }
 
-START_TEST(nothing)
+START_TEST(accepts_no_records)
 {
     ck_assert_ptr_null(memory_owners_device(NULL, 0));
     memory_owners_settle(NULL, 1, NULL, NULL);
@@ -70,8 +70,8 @@ START_TEST(nothing)
 }
 END_TEST
 
-/* A large model with stacks: thousands of layers times the calls of each. */
-START_TEST(a_leak_among_very_many_holders)
+/* As a large model with stacks: thousands of layers, each with several calls. */
+START_TEST(finds_a_leak_among_many_holders)
 {
     for (uint32_t module = 1; module <= 20000; module++) {
         event(16 * module, 10, "aten::a", module);
@@ -88,7 +88,7 @@ START_TEST(a_leak_among_very_many_holders)
 }
 END_TEST
 
-START_TEST(peak_and_end)
+START_TEST(finds_holders_at_peak_and_end)
 {
     event(16, 100, "aten::a", 0);
     event(32, 50, "aten::b", 0);
@@ -123,10 +123,10 @@ START_TEST(peak_and_end)
 END_TEST
 
 /* Memory from before the window, known from the caching allocator's totals. */
-START_TEST(before_the_window)
+START_TEST(memory_from_before_the_window_is_unknown)
 {
     total = 1000;
-    event(7, -400, "", 0); /* its allocation was not seen */
+    event(7, -400, "", 0); /* allocated before the window */
     event(16, 100, "aten::a", 0);
     settle();
     const struct memory_device *d = memory_owners_device(owners, 0);
@@ -141,7 +141,7 @@ START_TEST(before_the_window)
 }
 END_TEST
 
-START_TEST(one_operator_in_two_modules)
+START_TEST(separates_one_operator_by_module)
 {
     uint32_t a = modules_id("Net.a", 5), b = modules_id("Net.b", 5);
     event(16, 100, "aten::x", a);
@@ -155,9 +155,9 @@ START_TEST(one_operator_in_two_modules)
 }
 END_TEST
 
-/* Two threads' rings are drained one after the other; an address moved from one thread to the
- * other. */
-START_TEST(in_order_of_time)
+/* The rings of two threads are drained one after the other. The second thread reuses an address of
+ * the first. */
+START_TEST(orders_events_of_threads_by_time)
 {
     struct record_memory state = {.device_index = -1};
 #define AT(t, address, bytes, sum)                                                                 \
@@ -195,7 +195,7 @@ static void failed(const struct memory_event *e, const struct memory_holders *h,
     at_failure = *h;
 }
 
-START_TEST(a_failed_allocation)
+START_TEST(reports_holders_at_a_failed_allocation)
 {
     event(16, 100, "aten::a", 0);
     take_at(++now, REC_OUT_OF_MEMORY, 0, 1 << 20, "aten::empty", 0,
@@ -203,14 +203,14 @@ START_TEST(a_failed_allocation)
     event(32, 50, "aten::b", 0);
     memory_owners_settle(owners, UINT64_MAX, failed, &failed_bytes);
     ck_assert_int_eq(failed_bytes, 1 << 20);
-    ck_assert_uint_eq(at_failure.n, 1); /* later blocks are not in it */
+    ck_assert_uint_eq(at_failure.n, 1); /* without later blocks */
     ck_assert_int_eq(at_failure.top[0].bytes, 100);
     ck_assert_int_eq(memory_owners_device(owners, 0)->peak, 150);
 }
 END_TEST
 
 /* Random events compared with a plain count, which searches all live blocks at each new peak. */
-START_TEST(against_a_plain_count)
+START_TEST(agrees_with_a_plain_count)
 {
     enum { BLOCKS = 400, KINDS = 25 };
     static int64_t bytes[BLOCKS], sums[KINDS], at_peak[KINDS];
@@ -256,8 +256,8 @@ START_TEST(against_a_plain_count)
 }
 END_TEST
 
-/* More operators and blocks than are kept: the rest is reported as unknown, never wrongly. */
-START_TEST(too_many)
+/* More operators and blocks than fit: the rest counts as unknown, never for a wrong holder. */
+START_TEST(memory_beyond_its_limits_is_unknown)
 {
     for (int i = 0; i < 40000; i++) {
         char name[32];
@@ -285,15 +285,15 @@ Suite *suite_memory_owners(void)
     Suite *s = suite_create("memory_owners");
     TCase *c = tcase_create("memory_owners");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_test(c, nothing);
-    tcase_add_test(c, peak_and_end);
-    tcase_add_test(c, a_leak_among_very_many_holders);
-    tcase_add_test(c, before_the_window);
-    tcase_add_test(c, one_operator_in_two_modules);
-    tcase_add_test(c, in_order_of_time);
-    tcase_add_test(c, a_failed_allocation);
-    tcase_add_test(c, against_a_plain_count);
-    tcase_add_test(c, too_many);
+    tcase_add_test(c, accepts_no_records);
+    tcase_add_test(c, finds_holders_at_peak_and_end);
+    tcase_add_test(c, finds_a_leak_among_many_holders);
+    tcase_add_test(c, memory_from_before_the_window_is_unknown);
+    tcase_add_test(c, separates_one_operator_by_module);
+    tcase_add_test(c, orders_events_of_threads_by_time);
+    tcase_add_test(c, reports_holders_at_a_failed_allocation);
+    tcase_add_test(c, agrees_with_a_plain_count);
+    tcase_add_test(c, memory_beyond_its_limits_is_unknown);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/sums/top.h: sums of a small tree with a late call, kernels and memory, and
- * when there is no table. tests/e2e/support.py compares the table with the command's on every
- * trace that a test reads. */
+/* Tests of writer/sums/top.h: sums of a small tree with a late call, kernels and memory; and
+ * traces without a table. tests/e2e/support.py compares this table with the table of `cprof top` on
+ * every trace that a test reads. */
 #include "writer/sums/top.h"
 
 #include <check.h>
@@ -83,7 +83,7 @@ static void check_row(const char *name, const char *numbers)
     rows.len--;
 }
 
-START_TEST(adds_up_a_tree)
+START_TEST(adds_up_a_call_tree)
 {
     memory(15, 100);
     span(CAT_CPU_OP, "aten::mm", 20, 60, 3);
@@ -92,10 +92,10 @@ START_TEST(adds_up_a_tree)
     span(CAT_USER_ANNOTATION, "train", 5, 100, 1);
     memory(200, 7);
     kernel("gemm", 300, 350, 3, 9);
-    call("cudaLaunchKernel", 30, 40, 3, 9); /* CUPTI reports it later */
+    call("cudaLaunchKernel", 30, 40, 3, 9); /* CUPTI reports calls late */
     ck_assert(top_finish(table, &rows));
-    /* device annotation async count cpu self device self memory self on_device self flops first
-     * -end */
+    /* columns: device annotation async count cpu self device self memory self on_device self flops
+     * first -end */
     check_row("aten::mm", "0, 0, 0, 1, 40, 30, 50, 50, 0, 0, 0, 0, 0, 20, -60");
     check_row("aten::linear", "0, 0, 0, 1, 70, 30, 50, 0, 100, 100, 0, 0, 0, 10, -80");
     check_row("train", "0, 1, 0, 1, 95, 25, 50, 0, 70, -30, 0, 0, 0, 5, -100");
@@ -105,7 +105,7 @@ START_TEST(adds_up_a_tree)
 }
 END_TEST
 
-START_TEST(an_only_child_of_the_same_name_takes_the_place)
+START_TEST(merges_an_only_child_of_the_same_name)
 {
     span(CAT_CPU_OP, "inner", 20, 30, 3);
     span(CAT_CPU_OP, "aten::sum", 15, 40, 2);
@@ -115,9 +115,9 @@ START_TEST(an_only_child_of_the_same_name_takes_the_place)
 }
 END_TEST
 
-/* One transfer ends after the operator in which it began. The other is on the device's side,
- * where it is no transfer. */
-START_TEST(ranges_of_transfers_are_in_no_tree)
+/* One transfer ends after the operator in which it began. The other range is on the device, where
+ * it is no transfer. */
+START_TEST(transfer_ranges_stay_out_of_the_tree)
 {
     static const char *const names[] = {"gloo:send", "mpi:send", "ucc:send", "nccl:send"};
     memory(35, 100);
@@ -136,8 +136,8 @@ START_TEST(ranges_of_transfers_are_in_no_tree)
 }
 END_TEST
 
-/* On their own row, contiguous from 0 on. */
-static void steps(int n, int64_t length)
+/* n contiguous steps from 0 on, on a row of their own. */
+static void add_steps(int n, int64_t length)
 {
     for (int i = 0; i < n; i++) {
         struct json_place at = place(length * i, length * (i + 1));
@@ -146,19 +146,19 @@ static void steps(int n, int64_t length)
     }
 }
 
-START_TEST(steps_on_a_row_of_their_own_hold_what_begins_in_them)
+START_TEST(step_holds_the_spans_that_begin_in_it)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
     span(CAT_CPU_OP, "b", 90, 130, 2); /* continues into the next step */
-    steps(2, 100);
+    add_steps(2, 100);
     ck_assert(top_finish(table, &rows));
     check_row("ProfilerStep*", "0, 1, 0, 2, 200, 120, 0, 0, 0, 0, 0, 0, 0, 0, -100");
 }
 END_TEST
 
-/* One range around the loop, and one around that. What runs inside belongs to the steps. The
- * steps' own time does not count as the inner range's. */
-START_TEST(a_range_around_steps_is_no_part_of_them)
+/* Two nested ranges surround the loop. What runs inside a step is part of the step. Self time of
+ * the inner range excludes the steps. */
+START_TEST(operators_inside_a_step_belong_to_it)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
     kernel("gemm", 300, 350, 9, 9);
@@ -168,7 +168,7 @@ START_TEST(a_range_around_steps_is_no_part_of_them)
     span(CAT_USER_ANNOTATION, "epoch", 0, 250, 3);
     span(CAT_CPU_OP, "behind", 260, 270, 4);
     span(CAT_USER_ANNOTATION, "train", 0, 300, 6);
-    steps(2, 100);
+    add_steps(2, 100);
     ck_assert(top_finish(table, &rows));
     check_row("ProfilerStep*", "0, 1, 0, 2, 200, 115, 50, 0, 100, 100, 0, 0, 0, 0, -100");
     check_row("cudaLaunchKernel", "0, 0, 0, 1, 5, 5, 50, 50, 0, 0, 0, 0, 0, 60, -65");
@@ -177,13 +177,13 @@ START_TEST(a_range_around_steps_is_no_part_of_them)
 }
 END_TEST
 
-/* A step that continues from one epoch into the next: each epoch has the part within its time. */
-START_TEST(a_step_across_the_end_of_what_holds_others)
+/* One step continues from an epoch into the next: each epoch gets the part within its time. */
+START_TEST(splits_a_step_across_two_ranges)
 {
     span(CAT_USER_ANNOTATION, "train", 0, 200, 1);
     span(CAT_USER_ANNOTATION, "epoch", 0, 100, 2);
     span(CAT_USER_ANNOTATION, "epoch", 100, 200, 3);
-    steps(6, 30);
+    add_steps(6, 30);
     ck_assert(top_finish(table, &rows));
     check_row("train", "0, 1, 0, 1, 200, 0, 0, 0, 0, 0, 0, 0, 0, 0, -200");
     check_row("epoch", "0, 1, 0, 2, 200, 20, 0, 0, 0, 0, 0, 0, 0, 0, -100");
@@ -191,23 +191,23 @@ START_TEST(a_step_across_the_end_of_what_holds_others)
 END_TEST
 
 /* A child of a step must not replace the range that contains the steps. */
-START_TEST(what_holds_steps_and_a_range_of_its_own_name)
+START_TEST(range_around_steps_keeps_an_inner_namesake)
 {
     span(CAT_USER_ANNOTATION, "train", 0, 120, 1);
     span(CAT_USER_ANNOTATION, "train", 35, 55, 2);
     span(CAT_CPU_OP, "mm", 40, 50, 3);
-    steps(4, 30);
+    add_steps(4, 30);
     ck_assert(top_finish(table, &rows));
     check_row("ProfilerStep*", "0, 1, 0, 4, 120, 100, 0, 0, 0, 0, 0, 0, 0, 0, -30");
     check_row("train", "0, 1, 0, 2, 140, 10, 0, 0, 0, 0, 0, 0, 0, 0, -120");
 }
 END_TEST
 
-START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
+START_TEST(torch_steps_count_when_cprof_has_none)
 {
     span(CAT_CPU_OP, "a", 10, 50, 1);
     span(CAT_USER_ANNOTATION, "ProfilerStep#3", 0, 60, 2);
-    /* the name as the trace has it */
+    /* the name that the trace shows */
     span(CAT_USER_ANNOTATION, "torch.profiler step 4", 60, 90, 3);
     struct json_place at = place(0, 100);
     at.tid = 1;
@@ -222,11 +222,11 @@ START_TEST(ranges_with_a_steps_name_are_steps_where_there_are_no_others)
 }
 END_TEST
 
-/* Two spans of one thread in a step, and as many or more of another. Which of them share the
- * step's time depends on the stepping thread. */
+/* A step with two spans of THREAD and `others` spans of another thread. Spans of the stepping
+ * thread reduce the step's self time. */
 static void step_beside_another_thread(int others, int64_t others_begin, uint32_t stepping)
 {
-    memory(1, 8); /* puts its row first, which must not matter */
+    memory(1, 8); /* creates the row of THREAD first, which must not matter */
     for (int i = 0; i < others; i++) {
         struct record *r = record_new(REC_SPAN, CAT_CPU_OP, "other", DATA_NONE, NULL, 0);
         struct json_place at = place(others_begin + 10 * i, others_begin + 10 * i + 1);
@@ -242,21 +242,21 @@ static void step_beside_another_thread(int others, int64_t others_begin, uint32_
     ck_assert(top_finish(table, &rows));
 }
 
-START_TEST(steps_are_of_the_thread_that_they_name)
+START_TEST(steps_belong_to_the_thread_they_name)
 {
     step_beside_another_thread(5, 10, THREAD);
     check_row("ProfilerStep*", "0, 1, 0, 1, 100, 80, 0, 0, 8, 8, 0, 0, 0, 0, -100");
 }
 END_TEST
 
-START_TEST(steps_that_name_no_thread_with_spans_are_of_the_busiest)
+START_TEST(steps_without_a_thread_belong_to_the_busiest)
 {
     step_beside_another_thread(5, 10, THREAD + 2);
     check_row("ProfilerStep*", "0, 1, 0, 1, 100, 95, 0, 0, 8, 8, 0, 0, 0, 0, -100");
 }
 END_TEST
 
-START_TEST(of_two_that_do_as_much_steps_are_of_the_earlier)
+START_TEST(earlier_of_equally_busy_threads_gets_the_steps)
 {
     step_beside_another_thread(2, _i ? 25 : 10, 0);
     check_row("ProfilerStep*", _i ? "0, 1, 0, 1, 100, 80, 0, 0, 8, 8, 0, 0, 0, 0, -100"
@@ -264,7 +264,7 @@ START_TEST(of_two_that_do_as_much_steps_are_of_the_earlier)
 }
 END_TEST
 
-START_TEST(what_is_open_counts_as_last_looked_at)
+START_TEST(open_spans_count_up_to_the_last_look)
 {
     struct record *r = record_new(REC_SPAN, CAT_CPU_OP, "open", DATA_NONE, NULL, 0);
     for (int64_t end = 20; end <= 40; end += 20) {
@@ -278,7 +278,7 @@ START_TEST(what_is_open_counts_as_last_looked_at)
 }
 END_TEST
 
-START_TEST(in_any_order)
+START_TEST(accepts_spans_in_any_order)
 {
     for (int i = 2000; i > 0; i--)
         span(CAT_CPU_OP, i % 2 ? "x" : "y", 10 * i, 10 * i + 5, 0);
@@ -289,7 +289,7 @@ START_TEST(in_any_order)
 }
 END_TEST
 
-START_TEST(no_table_beyond_its_memory)
+START_TEST(gives_no_table_beyond_its_memory)
 {
     for (int i = 0; i < 40000; i++)
         span(CAT_CPU_OP, "x", 10 * i, 10 * i + 5, 0);
@@ -305,9 +305,9 @@ START_TEST(no_table_beyond_its_memory)
 }
 END_TEST
 
-START_TEST(no_table_where_args_are_taken_for_ours)
+START_TEST(gives_no_table_for_a_foreign_flops_argument)
 {
-    /* A text without a key is the category. One with the key flops would count as cprof's. */
+    /* Readers would take an argument with the key flops for the number that cprof counts. */
     static const char data[] = "\2\5\0flops\1\0\0\0x";
     struct record *r = record_new(REC_SPAN, CAT_USER_ANNOTATION, "mine", DATA_ARGS, data, 13);
     struct json_place at = place(1, 2);
@@ -317,7 +317,7 @@ START_TEST(no_table_where_args_are_taken_for_ours)
 }
 END_TEST
 
-START_TEST(saves_beside_the_trace)
+START_TEST(saves_the_table_beside_the_trace)
 {
     char folder[] = "/tmp/cprof_top_XXXXXX", path[64], line[256] = "";
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -345,8 +345,8 @@ START_TEST(saves_beside_the_trace)
 }
 END_TEST
 
-/* Walking over all threads for each event would take a minute, in which no ring is drained. */
-START_TEST(very_many_threads)
+/* A walk over all threads for each event would take a minute, in which no ring is drained. */
+START_TEST(handles_5000_threads)
 {
     enum { MANY = 5000, EACH = 150 };
     top_free(table);
@@ -389,23 +389,23 @@ Suite *suite_top(void)
     TCase *c = tcase_create("top");
     tcase_set_timeout(c, 30);
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_test(c, adds_up_a_tree);
-    tcase_add_test(c, an_only_child_of_the_same_name_takes_the_place);
-    tcase_add_loop_test(c, ranges_of_transfers_are_in_no_tree, 0, 4);
-    tcase_add_test(c, steps_on_a_row_of_their_own_hold_what_begins_in_them);
-    tcase_add_test(c, a_range_around_steps_is_no_part_of_them);
-    tcase_add_test(c, a_step_across_the_end_of_what_holds_others);
-    tcase_add_test(c, what_holds_steps_and_a_range_of_its_own_name);
-    tcase_add_loop_test(c, ranges_with_a_steps_name_are_steps_where_there_are_no_others, 0, 2);
-    tcase_add_test(c, steps_are_of_the_thread_that_they_name);
-    tcase_add_test(c, steps_that_name_no_thread_with_spans_are_of_the_busiest);
-    tcase_add_loop_test(c, of_two_that_do_as_much_steps_are_of_the_earlier, 0, 2);
-    tcase_add_test(c, what_is_open_counts_as_last_looked_at);
-    tcase_add_test(c, in_any_order);
-    tcase_add_test(c, very_many_threads);
-    tcase_add_test(c, no_table_beyond_its_memory);
-    tcase_add_test(c, no_table_where_args_are_taken_for_ours);
-    tcase_add_test(c, saves_beside_the_trace);
+    tcase_add_test(c, adds_up_a_call_tree);
+    tcase_add_test(c, merges_an_only_child_of_the_same_name);
+    tcase_add_loop_test(c, transfer_ranges_stay_out_of_the_tree, 0, 4);
+    tcase_add_test(c, step_holds_the_spans_that_begin_in_it);
+    tcase_add_test(c, operators_inside_a_step_belong_to_it);
+    tcase_add_test(c, splits_a_step_across_two_ranges);
+    tcase_add_test(c, range_around_steps_keeps_an_inner_namesake);
+    tcase_add_loop_test(c, torch_steps_count_when_cprof_has_none, 0, 2);
+    tcase_add_test(c, steps_belong_to_the_thread_they_name);
+    tcase_add_test(c, steps_without_a_thread_belong_to_the_busiest);
+    tcase_add_loop_test(c, earlier_of_equally_busy_threads_gets_the_steps, 0, 2);
+    tcase_add_test(c, open_spans_count_up_to_the_last_look);
+    tcase_add_test(c, accepts_spans_in_any_order);
+    tcase_add_test(c, handles_5000_threads);
+    tcase_add_test(c, gives_no_table_beyond_its_memory);
+    tcase_add_test(c, gives_no_table_for_a_foreign_flops_argument);
+    tcase_add_test(c, saves_the_table_beside_the_trace);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/backlog.h: the data that waits to be written is limited, and each step
- * is in a trace or counted. */
+/* Tests of writer/window/backlog.h: data that waits to be written is limited, and each step is in a
+ * trace or counted as lost. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -16,16 +16,16 @@
 #include "tests/support/session.h"
 
 /* ---- a slow disk ----
- * What is too fast for the disk is known at full speed only. With a sanitizer these tests, which
- * use one thread, are skipped. */
+ * Only at full speed does the program outrun the slow disk. These tests, which use one thread, are
+ * skipped with a sanitizer or valgrind. */
 
 #define WRITE_US    10000
-#define WRITE_STEPS 8 /* if everything is slow, a write lasts this many of the test's steps */
+#define WRITE_STEPS 8 /* on a slow machine a write lasts this many steps of the test */
 
 static _Atomic bool slow;
 static _Atomic unsigned made; /* steps of the test; 0: not counted */
 static _Atomic long most_kb;
-static _Atomic bool is_full; /* the test waits until the cprof thread has taken records */
+static _Atomic bool is_full; /* the test waits until the cprof thread has read records */
 
 /* Anonymous resident memory of this process in KB. */
 static long own_kb(void)
@@ -64,8 +64,8 @@ static void setup(void)
     atomic_store(&slow, true);
 }
 
-/* On a busy machine the cprof thread may not run until the ring is full. Windows without records
- * would take no memory. */
+/* On a busy machine the cprof thread may not run before the ring is full. Then the windows would
+ * have no records, and take no memory. */
 static void wait_for_room(void)
 {
     struct ring *ring = &thread_log_get()->ring;
@@ -82,7 +82,7 @@ static void spans(unsigned n)
         session_span("span");
 }
 
-/* An edge of any kind, with its own name for the trace. */
+/* Makes an edge of any kind. Each edge has its own batch, so each trace its own name. */
 static void edge(enum edge_kind kind, enum action ended, enum action begun, bool kept, bool keep)
 {
     static int64_t step, batch;
@@ -97,7 +97,7 @@ static void edge(enum edge_kind kind, enum action ended, enum action begun, bool
     atomic_fetch_add(&made, 1);
 }
 
-/* Counts the traces in the folder. Adds up their counts of dropped steps. */
+/* Counts the traces in the folder. *behind receives the sum of their dropped steps. */
 static unsigned traces(unsigned *behind)
 {
     char pattern[160];
@@ -121,8 +121,8 @@ static void check_limit(long before_kb, long most)
     ck_assert_int_lt(atomic_load(&most_kb) - before_kb, most);
 }
 
-/* Large and small windows, whose memory is taken whatever they contain; plain and gzip. */
-START_TEST(windows_that_wait_have_a_limit)
+/* Large windows, and small windows, of which each has a fixed cost; plain and gzip. */
+START_TEST(limits_waiting_windows)
 {
     if (!alloc_is_ours)
         return;
@@ -145,14 +145,15 @@ START_TEST(windows_that_wait_have_a_limit)
     if (!cases[_i].gzip) {
         unsigned behind, n = traces(&behind);
         ck_assert_uint_gt(behind, 0);
-        ck_assert_uint_eq(n + behind, cases[_i].steps); /* each step is in a trace or counted */
+        ck_assert_uint_eq(n + behind, cases[_i].steps); /* no step is missing */
     }
     check_limit(before_kb, 56 << 10);
 }
 END_TEST
 
-/* Each epoch, of one step, is a window. After a dropped one, the next begins with its own epoch. */
-START_TEST(epochs_begin_anew)
+/* Each epoch has one step and is a window. After a dropped epoch the next window begins with the
+ * next epoch. */
+START_TEST(saves_later_epochs_after_dropped_ones)
 {
     if (!alloc_is_ours)
         return;
@@ -179,7 +180,7 @@ START_TEST(epochs_begin_anew)
     writer_finish();
     unsigned n = traces(&behind), lost = 0;
     ck_assert_uint_ge(n, written + AFTER - 1);
-    /* Steps dropped while there was no window are in the line only. */
+    /* Only the exit line counts steps that were dropped while no window was open. */
     ck_assert_int_eq(sscanf(strstr(capture_stderr(), "at least "), "at least %u lost", &lost), 1);
     ck_assert_uint_ge(lost, behind);
     ck_assert_uint_eq(n + lost, EPOCHS + AFTER);
@@ -188,7 +189,7 @@ START_TEST(epochs_begin_anew)
 END_TEST
 
 /* Regions of a program without steps. */
-START_TEST(regions_are_left_out)
+START_TEST(counts_dropped_regions)
 {
     if (!alloc_is_ours)
         return;
@@ -211,9 +212,9 @@ START_TEST(regions_are_left_out)
 }
 END_TEST
 
-/* A kernel that runs for seconds keeps CUPTI's buffer. The windows wait for it, and only their
- * ends are not yet written. */
-START_TEST(windows_that_wait_for_a_kernel_are_no_backlog)
+/* A kernel that runs for seconds holds CUPTI's buffer back. Windows that wait for the buffer are
+ * written except for their ends, so they are no backlog. */
+START_TEST(windows_waiting_for_a_kernel_are_not_dropped)
 {
     enum { STEPS = 12, SPANS = 25000 };
     atomic_store(&slow, false);
@@ -236,9 +237,9 @@ END_TEST
 
 /* ---- lost records and edges ---- */
 
-/* All records of a region were lost: there is no file. A message says so, and the exit line
- * counts them. */
-START_TEST(what_is_lost_without_a_file_is_counted)
+/* All records of a region were lost, so it has no file. A message reports the region, and the exit
+ * line counts the records. */
+START_TEST(counts_losses_of_a_window_without_file)
 {
     atomic_store(&slow, false);
     session_options.ring_bytes = 4096;
@@ -281,8 +282,8 @@ static void exit_line_lost(uint64_t *total, uint64_t *of_thread)
     *of_thread = n[1];
 }
 
-/* A thread also loses records in dropped steps: the sum contains them. */
-START_TEST(losses_of_steps_that_are_left_out_are_counted)
+/* The sum at exit includes the records that a thread lost in dropped steps. */
+START_TEST(counts_losses_of_dropped_steps)
 {
     if (!alloc_is_ours)
         return;
@@ -306,13 +307,13 @@ START_TEST(losses_of_steps_that_are_left_out_are_counted)
 }
 END_TEST
 
-/* The losses of a step 0 that is thrown away are in no sum. */
-START_TEST(losses_of_a_step_0_that_is_thrown_away_are_not_told)
+/* No sum includes the losses of a step 0 that is discarded. */
+START_TEST(ignores_losses_of_a_discarded_step_0)
 {
     enum { BEFORE = 5000, AFTER = 3 };
     atomic_store(&slow, false);
     session_start(ACTION_SKIP, true);
-    session_sleep(100); /* the cprof thread has taken the edge */
+    session_sleep(100); /* the cprof thread has read the edge */
     thread_log_lost(thread_log_get(), LOSS_DEPTH, BEFORE);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_sleep(100);
@@ -327,10 +328,10 @@ START_TEST(losses_of_a_step_0_that_is_thrown_away_are_not_told)
 }
 END_TEST
 
-/* Step 0 holds more driver memory than may wait at once, and a ring fills up as step 0 becomes
- * the trace. The cprof thread must not drain rings inside the last edge, which would repeat the
- * edge. */
-START_TEST(an_edge_is_taken_once)
+/* Step 0 holds more driver memory than may wait at once, and a ring fills up while step 0 becomes
+ * the trace. If the cprof thread drained rings inside the last edge, it would take the edge
+ * again. */
+START_TEST(takes_an_edge_once)
 {
     enum { MEMORIES = 24000, AT_ONCE = 4000, SPANS = 1500 };
     atomic_store(&slow, false);
@@ -380,8 +381,8 @@ static void no_file(const char *path)
     (void)path;
 }
 
-/* Steps shorter than a pass, so that one always waits for its report. */
-START_TEST(told_steps_take_no_memory)
+/* Steps are shorter than a pass, so a step always waits to be reported. */
+START_TEST(reported_steps_take_no_memory)
 {
     enum { STEPS = 30000, WARM = 5000, PAUSE_US = 100, MOST_KB = 1024 };
     static const struct listener listener = {nothing,   no_mark,   no_moment, no_moment,
@@ -409,20 +410,19 @@ Suite *suite_backlog(void)
 {
     Suite *suite = suite_create("backlog");
     if (!alloc_is_ours)
-        puts("backlog: three tests skipped with a sanitizer or valgrind, which are too slow to be "
-             "ahead of a slow disk");
+        puts("backlog: 4 tests skipped: a sanitizer or valgrind is too slow to outrun a slow disk");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, session_teardown);
     tcase_set_timeout(all, 120);
-    tcase_add_loop_test(all, windows_that_wait_have_a_limit, 0, 3);
-    tcase_add_test(all, epochs_begin_anew);
-    tcase_add_test(all, regions_are_left_out);
-    tcase_add_test(all, windows_that_wait_for_a_kernel_are_no_backlog);
-    tcase_add_test(all, what_is_lost_without_a_file_is_counted);
-    tcase_add_test(all, losses_of_steps_that_are_left_out_are_counted);
-    tcase_add_test(all, losses_of_a_step_0_that_is_thrown_away_are_not_told);
-    tcase_add_test(all, an_edge_is_taken_once);
-    tcase_add_test(all, told_steps_take_no_memory);
+    tcase_add_loop_test(all, limits_waiting_windows, 0, 3);
+    tcase_add_test(all, saves_later_epochs_after_dropped_ones);
+    tcase_add_test(all, counts_dropped_regions);
+    tcase_add_test(all, windows_waiting_for_a_kernel_are_not_dropped);
+    tcase_add_test(all, counts_losses_of_a_window_without_file);
+    tcase_add_test(all, counts_losses_of_dropped_steps);
+    tcase_add_test(all, ignores_losses_of_a_discarded_step_0);
+    tcase_add_test(all, takes_an_edge_once);
+    tcase_add_test(all, reported_steps_take_no_memory);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/observers.c with the real cprof thread: what observers are told, in
- * which order, and what they are not told. */
+/* Tests of writer/window/observers.c with the real cprof thread: which events observers get,
+ * in which order, and which they miss. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -13,7 +13,7 @@
 #include "tests/support/capture.h"
 #include "tests/support/session.h"
 
-/* One word for each event. The cprof thread writes, the test reads after that thread's end. */
+/* One word for each event. The cprof thread writes; the test reads after that thread has ended. */
 static struct {
     char text[1u << 16];
     size_t len;
@@ -85,7 +85,7 @@ static void setup(void)
     session_setup();
 }
 
-/* A mark of the kind that handlers receive. The key is its name. */
+/* Makes a mark of the kind that handlers receive. */
 static void mark(const char *name, uint8_t flags)
 {
     struct open_span *span = session_open(name);
@@ -94,7 +94,7 @@ static void mark(const char *name, uint8_t flags)
     session_close(name);
 }
 
-START_TEST(in_the_order_of_time)
+START_TEST(reports_events_in_time_order)
 {
     writer_listen(&listener);
     session_start(ACTION_SKIP, false);
@@ -116,7 +116,8 @@ START_TEST(in_the_order_of_time)
     const char *window = strstr(heard.text, "]3 ");
     ck_assert_ptr_nonnull(window);
     memmove((char *)window, window + 3,
-            strlen(window + 3) + 1); /* closed when its records have been taken */
+            strlen(window + 3) +
+                1); /* "]3" comes when the window's records were read, at no fixed place */
     ck_assert_str_eq(heard.text, "skip0 /0 warm1 task1 /1 [2 a2 b2 /2 c3 /3 late4 /4 end0 ");
     ck_assert_uint_gt(heard.looks, 0);
     ck_assert_int_le(heard.first_start.wall_ns, heard.last_end.wall_ns);
@@ -124,7 +125,7 @@ START_TEST(in_the_order_of_time)
 }
 END_TEST
 
-START_TEST(without_observers_nothing_is_reported)
+START_TEST(reports_nothing_without_observers)
 {
     session_start(ACTION_ACTIVE, false);
     mark("a", 0);
@@ -135,8 +136,8 @@ START_TEST(without_observers_nothing_is_reported)
 }
 END_TEST
 
-/* For a span that began long ago, the step is known approximately. */
-START_TEST(the_past_is_thinned_out)
+/* Old steps are thinned out, so a span that began long ago gets an approximate step. */
+START_TEST(long_span_gets_an_approximate_first_step)
 {
     enum { STEPS = 12000, BEGIN = 1000 };
     writer_listen(&listener);
@@ -158,8 +159,8 @@ START_TEST(the_past_is_thinned_out)
 }
 END_TEST
 
-/* A slow observer misses steps that are not recorded, but never recorded ones. */
-START_TEST(a_slow_observer_misses_unrecorded_steps_only)
+/* A slow observer may miss skipped steps, never recorded steps. */
+START_TEST(slow_observer_misses_only_unrecorded_steps)
 {
     heard.sleep_us = 100;
     writer_listen(&listener);
@@ -185,7 +186,7 @@ static void *mark_elsewhere(void *unused)
     return unused;
 }
 
-START_TEST(before_the_end_of_its_step)
+START_TEST(reports_marks_before_their_step_ends)
 {
     pthread_t thread;
     writer_listen(&listener);
@@ -204,7 +205,7 @@ START_TEST(before_the_end_of_its_step)
 }
 END_TEST
 
-START_TEST(a_second_hold_begins_with_what_was_asked_for)
+START_TEST(discarding_step_0_keeps_requested_markers)
 {
     session_start(ACTION_SKIP, true); /* kept for a program without marks */
     writer_want_skipped();
@@ -230,9 +231,9 @@ START_TEST(a_second_hold_begins_with_what_was_asked_for)
 }
 END_TEST
 
-/* A program without step marks: the records of its last moment, and those before it (loop), are
- * reported once. */
-START_TEST(step_0_that_becomes_a_trace)
+/* A program without step marks. Marks are reported once, whether the cprof thread reads them before
+ * the exit or during the exit. */
+START_TEST(reports_marks_of_a_saved_step_0_once)
 {
     writer_listen(&listener);
     session_start(ACTION_SKIP, true);
@@ -248,12 +249,12 @@ START_TEST(step_0_that_becomes_a_trace)
 }
 END_TEST
 
-/* The thread that began it had made no mark before. Its first mark comes in the same pass. */
-START_TEST(a_window_opens_before_its_first_mark)
+/* The cprof thread finds the edge and the first mark in the same pass. */
+START_TEST(reports_a_window_before_its_first_mark)
 {
     writer_listen(&listener);
     session_start(ACTION_ACTIVE, false);
-    mark("first", 0); /* the cprof thread sleeps for its first millisecond */
+    mark("first", 0); /* made while the cprof thread sleeps for its first millisecond */
     session_sleep(50);
     session_end();
     ck_assert_uint_eq(heard.marks, 1);
@@ -262,7 +263,7 @@ START_TEST(a_window_opens_before_its_first_mark)
 }
 END_TEST
 
-START_TEST(too_many_marks_before_a_window)
+START_TEST(counts_marks_beyond_the_hold_limit)
 {
     session_options.hold_bytes = 10000;
     session_start(ACTION_SKIP, false);
@@ -286,9 +287,9 @@ END_TEST
 
 static pthread_barrier_t looking;
 static _Atomic bool wait_in_look;
-static unsigned looks_at_mark, looks_when_told;
+static unsigned looks_at_mark, looks_when_reported;
 
-static void look_while_a_mark_is_made(void)
+static void wait_for_a_mark_during_look(void)
 {
     heard.looks++;
     if (!atomic_exchange(&wait_in_look, false))
@@ -298,20 +299,20 @@ static void look_while_a_mark_is_made(void)
     looks_at_mark = heard.looks;
 }
 
-static void mark_after_which_look(const struct mark *m)
+static void note_looks_at_mark(const struct mark *m)
 {
     on_mark(m);
-    looks_when_told = heard.looks;
+    looks_when_reported = heard.looks;
 }
 
-/* look() prepares a handler for the marks that it gets next. So a mark made during a look waits for
- * the next look. */
-START_TEST(marks_made_during_a_look_wait_for_the_next)
+/* look() prepares a handler for the marks that follow. So a mark made during a look waits for the
+ * next look. */
+START_TEST(marks_during_a_look_wait_for_the_next)
 {
     static struct listener waits;
     waits = listener;
-    waits.look = look_while_a_mark_is_made;
-    waits.mark = mark_after_which_look;
+    waits.look = wait_for_a_mark_during_look;
+    waits.mark = note_looks_at_mark;
     pthread_barrier_init(&looking, NULL, 2);
     writer_listen(&waits);
     session_start(ACTION_ACTIVE, false);
@@ -321,7 +322,7 @@ START_TEST(marks_made_during_a_look_wait_for_the_next)
     pthread_barrier_wait(&looking);
     session_end();
     ck_assert_uint_eq(heard.marks, 1);
-    ck_assert_uint_gt(looks_when_told, looks_at_mark);
+    ck_assert_uint_gt(looks_when_reported, looks_at_mark);
 }
 END_TEST
 
@@ -330,16 +331,16 @@ Suite *suite_observers(void)
     Suite *s = suite_create("observers");
     TCase *c = tcase_create("all");
     tcase_add_checked_fixture(c, setup, session_teardown);
-    tcase_add_test(c, in_the_order_of_time);
-    tcase_add_test(c, without_observers_nothing_is_reported);
-    tcase_add_test(c, the_past_is_thinned_out);
-    tcase_add_test(c, a_slow_observer_misses_unrecorded_steps_only);
-    tcase_add_test(c, before_the_end_of_its_step);
-    tcase_add_test(c, a_second_hold_begins_with_what_was_asked_for);
-    tcase_add_loop_test(c, step_0_that_becomes_a_trace, 0, 2);
-    tcase_add_test(c, a_window_opens_before_its_first_mark);
-    tcase_add_test(c, too_many_marks_before_a_window);
-    tcase_add_test(c, marks_made_during_a_look_wait_for_the_next);
+    tcase_add_test(c, reports_events_in_time_order);
+    tcase_add_test(c, reports_nothing_without_observers);
+    tcase_add_test(c, long_span_gets_an_approximate_first_step);
+    tcase_add_test(c, slow_observer_misses_only_unrecorded_steps);
+    tcase_add_test(c, reports_marks_before_their_step_ends);
+    tcase_add_test(c, discarding_step_0_keeps_requested_markers);
+    tcase_add_loop_test(c, reports_marks_of_a_saved_step_0_once, 0, 2);
+    tcase_add_test(c, reports_a_window_before_its_first_mark);
+    tcase_add_test(c, counts_marks_beyond_the_hold_limit);
+    tcase_add_test(c, marks_during_a_look_wait_for_the_next);
     suite_add_tcase(s, c);
     return s;
 }

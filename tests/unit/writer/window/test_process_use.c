@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/process_use.h. */
+/* Tests of writer/window/process_use.h: CPU time of all threads and of the main thread. */
 #include "writer/window/process_use.h"
 
 #include <check.h>
@@ -29,8 +29,8 @@ static void *read_use(void *arg)
     return NULL;
 }
 
-/* Reads as the cprof thread does. */
-static struct process_use read_elsewhere(void)
+/* Reads on another thread, as the cprof thread does. */
+static struct process_use read_on_other_thread(void)
 {
     struct process_use use;
     pthread_t thread;
@@ -39,7 +39,7 @@ static struct process_use read_elsewhere(void)
     return use;
 }
 
-START_TEST(what_another_thread_runs_is_counted)
+START_TEST(counts_time_of_other_threads)
 {
     pthread_t thread;
     over = false;
@@ -57,14 +57,14 @@ START_TEST(what_another_thread_runs_is_counted)
 }
 END_TEST
 
-START_TEST(the_main_thread_is_told_apart)
+START_TEST(separates_the_main_thread)
 {
     pthread_t thread;
     over = false;
     ck_assert_int_eq(pthread_create(&thread, NULL, spin, NULL), 0);
-    struct process_use before = read_elsewhere();
-    usleep(200000); /* the process does nothing meanwhile */
-    struct process_use after = read_elsewhere();
+    struct process_use before = read_on_other_thread();
+    usleep(200000); /* the main thread sleeps, only spin() runs */
+    struct process_use after = read_on_other_thread();
     over = true;
     pthread_join(thread, NULL);
     uint64_t all = after.ran_ns + after.queued_ns - before.ran_ns - before.queued_ns;
@@ -84,7 +84,7 @@ static void take_pages(void)
     madvise(pages, size, MADV_NOHUGEPAGE);
     memset(pages, 1, size);
     munmap(pages, size);
-    usleep(20000); /* readings within 10 ms are one */
+    usleep(20000); /* readings within 10 ms share one result */
 }
 
 static void *read_around_pages(void *readings)
@@ -96,7 +96,7 @@ static void *read_around_pages(void *readings)
     return NULL;
 }
 
-START_TEST(leaves_out_page_faults_of_the_calling_thread)
+START_TEST(excludes_page_faults_of_the_calling_thread)
 {
     struct process_use own[2], before, after;
     pthread_t thread;
@@ -104,21 +104,21 @@ START_TEST(leaves_out_page_faults_of_the_calling_thread)
     pthread_join(thread, NULL);
     ck_assert_uint_lt(own[1].page_faults - own[0].page_faults, 500);
     usleep(20000);
-    before = read_elsewhere();
+    before = read_on_other_thread();
     take_pages();
-    after = read_elsewhere();
+    after = read_on_other_thread();
     ck_assert_uint_ge(after.page_faults - before.page_faults, 1000);
 }
 END_TEST
 
-START_TEST(windows_that_follow_each_other_share_a_reading)
+START_TEST(contiguous_windows_share_a_reading)
 {
     struct process_use one = process_use_now(0), other = process_use_now(0);
     ck_assert_uint_eq(one.at_ns, other.at_ns);
 }
 END_TEST
 
-START_TEST(the_account_has_differences)
+START_TEST(account_reports_differences)
 {
     cpu_set_t two;
     CPU_ZERO(&two);
@@ -137,7 +137,7 @@ START_TEST(the_account_has_differences)
 }
 END_TEST
 
-START_TEST(starts_behind_the_first_step_where_that_was_read_in_time)
+START_TEST(account_starts_after_the_first_step_if_read_in_time)
 {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -158,7 +158,7 @@ START_TEST(starts_behind_the_first_step_where_that_was_read_in_time)
 }
 END_TEST
 
-START_TEST(no_account_where_the_readings_tell_little)
+START_TEST(omits_the_account_without_useful_readings)
 {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -185,13 +185,13 @@ Suite *suite_process_use(void)
 {
     Suite *s = suite_create("process_use");
     TCase *c = tcase_create("process_use");
-    tcase_add_test(c, what_another_thread_runs_is_counted);
-    tcase_add_test(c, the_main_thread_is_told_apart);
-    tcase_add_test(c, leaves_out_page_faults_of_the_calling_thread);
-    tcase_add_test(c, windows_that_follow_each_other_share_a_reading);
-    tcase_add_test(c, the_account_has_differences);
-    tcase_add_test(c, starts_behind_the_first_step_where_that_was_read_in_time);
-    tcase_add_test(c, no_account_where_the_readings_tell_little);
+    tcase_add_test(c, counts_time_of_other_threads);
+    tcase_add_test(c, separates_the_main_thread);
+    tcase_add_test(c, excludes_page_faults_of_the_calling_thread);
+    tcase_add_test(c, contiguous_windows_share_a_reading);
+    tcase_add_test(c, account_reports_differences);
+    tcase_add_test(c, account_starts_after_the_first_step_if_read_in_time);
+    tcase_add_test(c, omits_the_account_without_useful_readings);
     suite_add_tcase(s, c);
     return s;
 }

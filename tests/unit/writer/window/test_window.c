@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/window.h: what a window takes, its head and names, and the spans that it
- * finds open on threads that do not stop for it. The test plays the cprof thread. */
+/* Tests of writer/window/window.h: which records a window takes, its head and names, and spans that
+ * are open on running threads. The test plays the cprof thread. */
 #include "writer/window/window.h"
 
 #include <check.h>
@@ -71,7 +71,7 @@ static void add(const char *name, uint64_t start, uint64_t end)
     free(r);
 }
 
-START_TEST(takes_by_start)
+START_TEST(takes_records_by_start_time)
 {
     window->from = 50;
     window->warm_from = 100;
@@ -89,7 +89,7 @@ START_TEST(takes_by_start)
 }
 END_TEST
 
-START_TEST(pids_of_containers_are_moved)
+START_TEST(shifts_small_pids_of_containers)
 {
     ck_assert_uint_eq(window_pid(1), 1000001);
     ck_assert_uint_eq(window_pid(4095), 1004095);
@@ -98,7 +98,7 @@ START_TEST(pids_of_containers_are_moved)
 }
 END_TEST
 
-START_TEST(the_head_has_one_size)
+START_TEST(head_has_a_fixed_size)
 {
     struct trace t = flushed();
     const char *events = strstr(t.text, "\"traceEvents\": [\n");
@@ -112,7 +112,7 @@ START_TEST(the_head_has_one_size)
 }
 END_TEST
 
-START_TEST(a_thread_is_named_once_in_each_window)
+START_TEST(names_each_thread_once_per_window)
 {
     prctl(PR_SET_NAME, "unit"); /* valgrind uses another name */
     for (unsigned i = 0; i < 3; i++)
@@ -127,7 +127,7 @@ START_TEST(a_thread_is_named_once_in_each_window)
 }
 END_TEST
 
-START_TEST(a_step_has_a_row_of_its_own)
+START_TEST(steps_have_a_row_of_their_own)
 {
     uint64_t a = clock_ticks();
     usleep(1000);
@@ -155,7 +155,7 @@ static const char *shown_as(const char *name)
     return text;
 }
 
-START_TEST(ranges_are_not_named_as_steps)
+START_TEST(renames_ranges_that_look_like_steps)
 {
     ck_assert_str_eq(shown_as("ProfilerStep#31"), "torch.profiler step 31");
     ck_assert_str_eq(shown_as("ProfilerStep#"), "torch.profiler step ");
@@ -168,9 +168,9 @@ START_TEST(ranges_are_not_named_as_steps)
 }
 END_TEST
 
-START_TEST(a_range_with_a_steps_name_is_no_step)
+START_TEST(step_like_ranges_are_steps_only_without_marks)
 {
-    window->markless = _i; /* then torch's ranges are the only steps */
+    window->markless = _i; /* without marks, torch's ranges are the only steps */
     add("ProfilerStep#7", clock_ticks(), clock_ticks());
     struct trace t = flushed();
     ck_assert_uint_eq(trace_named(&t, 'X', "ProfilerStep#7"), _i);
@@ -179,7 +179,7 @@ START_TEST(a_range_with_a_steps_name_is_no_step)
 }
 END_TEST
 
-START_TEST(finishing_names_the_file)
+START_TEST(finish_names_the_file)
 {
     static const struct {
         const char *name, *taken, *saved;
@@ -214,7 +214,7 @@ END_TEST
 
 /* ---- open spans ---- */
 
-START_TEST(open_spans_are_shown_and_settled)
+START_TEST(writes_and_settles_open_spans)
 {
     struct thread_log *log = thread_log_self;
     span_open(log, &log, CAT_CPU_OP, "outer", 5);
@@ -232,7 +232,7 @@ START_TEST(open_spans_are_shown_and_settled)
     span_close(log, log);
     t = flushed();
     ck_assert_uint_eq(trace_named(&t, 'X', "outer"), 1);
-    ck_assert_uint_eq(trace_named(&t, 'X', "inner"), 0); /* its record is not added yet */
+    ck_assert_uint_eq(trace_named(&t, 'X', "inner"), 0); /* its record was not added yet */
     trace_free(&t);
 
     window_settle(window, &shared);
@@ -240,7 +240,8 @@ START_TEST(open_spans_are_shown_and_settled)
     ck_assert(!window_has_open_spans(window));
     for (const struct record *r; (r = ring_peek(&log->ring, ring_head(&log->ring)));) {
         struct record_owner owner = thread_log_owner(log);
-        window_add(window, &shared, &owner, r); /* no more records of the outer span will come */
+        window_add(window, &shared, &owner,
+                   r); /* the settled window ignores the late record of the outer span */
         ring_take(&log->ring, r);
     }
     t = flushed();
@@ -253,7 +254,7 @@ START_TEST(open_spans_are_shown_and_settled)
 }
 END_TEST
 
-START_TEST(a_span_whose_record_is_out_is_not_open)
+START_TEST(drained_span_is_not_open)
 {
     struct thread_log *log = thread_log_self;
     struct open_span *span = span_open(log, &log, CAT_CPU_OP, "outer", 5);
@@ -263,7 +264,7 @@ START_TEST(a_span_whose_record_is_out_is_not_open)
 }
 END_TEST
 
-START_TEST(spans_of_other_times_are_not_its_own)
+START_TEST(ignores_open_spans_of_other_windows)
 {
     struct thread_log *log = thread_log_self;
     window->end = clock_ticks();
@@ -279,7 +280,7 @@ END_TEST
 
 static _Atomic bool over;
 
-/* Spans nest up to ten deep. One at depth d is named by 1 to 90 times the letter 'a' + d. */
+/* Spans nest up to ten deep. The name of a span at depth d is 1 to 90 letters 'a' + d. */
 static void *open_and_close(void *number)
 {
     struct thread_log *log = thread_log_get();
@@ -302,8 +303,8 @@ static void *open_and_close(void *number)
     return NULL;
 }
 
-/* Fails unless all events of the text are such spans, and each thread's come from the outer to
- * the inner. */
+/* Fails unless all events of the text are spans of open_and_close(), and the spans of each thread
+ * go from outer to inner. */
 static unsigned check_open(const struct buf *open)
 {
     unsigned n = 0, last_tid = 0;
@@ -318,7 +319,7 @@ static unsigned check_open(const struct buf *open)
         for (size_t i = 1; i < len; i++)
             alike = alike && name[i] == name[0];
         if (!alike || (tid == last_tid && name[0] <= last))
-            ck_abort_msg("a span that never was: %.*s", (int)(line_end - at), at);
+            ck_abort_msg("a span that no thread opened: %.*s", (int)(line_end - at), at);
         last = name[0];
         last_tid = tid;
         at = line_end + 1;
@@ -326,7 +327,7 @@ static unsigned check_open(const struct buf *open)
     return n;
 }
 
-START_TEST(threads_do_not_stop_for_it)
+START_TEST(reads_open_spans_of_running_threads)
 {
     enum { THREADS = 3, LOOKS = 3000 };
     pthread_t threads[THREADS];
@@ -347,9 +348,9 @@ START_TEST(threads_do_not_stop_for_it)
 }
 END_TEST
 
-/* Every flush replaces the trailer. The open file has many frames only after as many bytes were
- * written; the finished file has all. */
-START_TEST(frames_in_the_open_file_are_bounded)
+/* Every flush rewrites the trailer, so the open file gets many frames only after as many bytes of
+ * events. The finished file has all frames. */
+START_TEST(bounds_frames_in_the_open_file)
 {
     enum { FEW = 100, MANY = 6000 };
     static char line[4096];
@@ -386,8 +387,8 @@ START_TEST(frames_in_the_open_file_are_bounded)
 }
 END_TEST
 
-/* If the cprof thread gets no processor for a while, hundreds of windows wait at once. */
-START_TEST(a_window_of_a_few_steps_takes_little)
+/* While the cprof thread gets no processor, hundreds of windows may wait at once. */
+START_TEST(small_window_takes_little_memory)
 {
     enum { STEPS = 5, SPANS = 8, MOST = 96 << 10 };
     if (!alloc_is_ours)
@@ -398,7 +399,7 @@ START_TEST(a_window_of_a_few_steps_takes_little)
     char path[PATH_MAX];
     struct record *r = record_new(REC_SPAN, CAT_CPU_OP, "aten::addmm", DATA_NONE, NULL, 0);
     struct record_owner owner = thread_log_owner(thread_log_self);
-    add("first", clock_ticks(), clock_ticks()); /* creates what all windows share */
+    add("first", clock_ticks(), clock_ticks()); /* allocates what all windows share */
     struct trace t = flushed();
     trace_free(&t);
 
@@ -431,9 +432,9 @@ START_TEST(a_window_of_a_few_steps_takes_little)
 }
 END_TEST
 
-/* A part that a window could not allocate is missing until its end. Created later, it would lack
- * the earlier records. */
-START_TEST(a_part_without_memory_stays_out_of_its_window)
+/* A part that a window could not allocate stays missing: a part created later would lack the
+ * earlier records. */
+START_TEST(part_without_memory_stays_missing)
 {
     if (!alloc_is_ours)
         return;
@@ -465,21 +466,21 @@ Suite *suite_window(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_set_timeout(all, 60);
-    tcase_add_test(all, takes_by_start);
-    tcase_add_test(all, pids_of_containers_are_moved);
-    tcase_add_test(all, the_head_has_one_size);
-    tcase_add_test(all, a_thread_is_named_once_in_each_window);
-    tcase_add_test(all, a_step_has_a_row_of_its_own);
-    tcase_add_test(all, ranges_are_not_named_as_steps);
-    tcase_add_loop_test(all, a_range_with_a_steps_name_is_no_step, 0, 2);
-    tcase_add_loop_test(all, finishing_names_the_file, 0, 4);
-    tcase_add_test(all, open_spans_are_shown_and_settled);
-    tcase_add_test(all, a_span_whose_record_is_out_is_not_open);
-    tcase_add_test(all, spans_of_other_times_are_not_its_own);
-    tcase_add_test(all, threads_do_not_stop_for_it);
-    tcase_add_test(all, frames_in_the_open_file_are_bounded);
-    tcase_add_test(all, a_window_of_a_few_steps_takes_little);
-    tcase_add_test(all, a_part_without_memory_stays_out_of_its_window);
+    tcase_add_test(all, takes_records_by_start_time);
+    tcase_add_test(all, shifts_small_pids_of_containers);
+    tcase_add_test(all, head_has_a_fixed_size);
+    tcase_add_test(all, names_each_thread_once_per_window);
+    tcase_add_test(all, steps_have_a_row_of_their_own);
+    tcase_add_test(all, renames_ranges_that_look_like_steps);
+    tcase_add_loop_test(all, step_like_ranges_are_steps_only_without_marks, 0, 2);
+    tcase_add_loop_test(all, finish_names_the_file, 0, 4);
+    tcase_add_test(all, writes_and_settles_open_spans);
+    tcase_add_test(all, drained_span_is_not_open);
+    tcase_add_test(all, ignores_open_spans_of_other_windows);
+    tcase_add_test(all, reads_open_spans_of_running_threads);
+    tcase_add_test(all, bounds_frames_in_the_open_file);
+    tcase_add_test(all, small_window_takes_little_memory);
+    tcase_add_test(all, part_without_memory_stays_missing);
     suite_add_tcase(suite, all);
     return suite;
 }

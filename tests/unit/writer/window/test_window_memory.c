@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/window_memory.h with whole files: tensor memory of two devices, and the
- * caching allocator's totals. Also a failed allocation, which is on disk when writer_flush_now()
- * returns, and driver memory of several windows. */
+/* Tests of writer/window/window_memory.h with whole files: tensor memory of two devices and the
+ * caching allocator's totals, driver memory of several windows, and a failed allocation, which must
+ * be on disk when writer_flush_now() returns. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void allocate(uint64_t address, int64_t bytes, int64_t allocated, int64_t
     emit_memory(thread_log_get(), address, bytes, &state, NULL);
 }
 
-START_TEST(two_devices)
+START_TEST(counts_memory_of_two_devices)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -49,7 +49,7 @@ START_TEST(two_devices)
 }
 END_TEST
 
-/* The size of the file that is being written. */
+/* Whether the part file contains the text. */
 static bool open_file_holds(const char *text)
 {
     static char all[1 << 20], path[512];
@@ -70,7 +70,7 @@ static bool open_file_holds(const char *text)
     return strstr(all, text) != NULL;
 }
 
-START_TEST(a_failed_allocation_is_on_disk)
+START_TEST(flush_writes_a_failed_allocation)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE);
@@ -113,7 +113,7 @@ static void driver(uint8_t flags, uint64_t address, uint64_t bytes)
     fake_gpu_deliver(&r);
 }
 
-/* The highest amount in the account; -1: the kind of memory is unknown. */
+/* The peak of driver memory in the account, in bytes. -1: the account has none. */
 static int driver_peak(const struct trace *t)
 {
     const char *found = strstr(t->text, "\"level\": \"driver\"");
@@ -139,9 +139,9 @@ static void start_with_gpu(void)
     session_start(ACTION_SKIP, false);
 }
 
-/* Releases while nothing is recorded are never reported. The memory must not seem to be held in
- * the next window. */
-START_TEST(a_window_knows_nothing_of_earlier_ones)
+/* CUPTI does not report releases while nothing is recorded. Memory of an earlier window must not
+ * seem to be held in the next window. */
+START_TEST(window_forgets_earlier_driver_memory)
 {
     start_with_gpu();
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -156,8 +156,8 @@ START_TEST(a_window_knows_nothing_of_earlier_ones)
 }
 END_TEST
 
-/* The second window follows at once and releases the first one's memory. */
-START_TEST(windows_that_follow_each_other)
+/* The second window follows at once and releases the memory of the first window. */
+START_TEST(contiguous_window_ignores_earlier_blocks)
 {
     start_with_gpu();
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -173,25 +173,25 @@ START_TEST(windows_that_follow_each_other)
 }
 END_TEST
 
-static _Atomic bool went_on;
+static _Atomic bool stepped;
 
-static void go_on(void)
+static void step_and_allocate(void)
 {
     session_step(ACTION_ACTIVE_AND_SAVE);
     driver(0, 0x2000, 30);
-    atomic_store(&went_on, true);
+    atomic_store(&stepped, true);
 }
 
-/* The step ends after the cprof thread has searched for edges. CUPTI's buffer with later records
- * is returned at once. */
-START_TEST(a_record_of_a_window_that_is_not_known_yet)
+/* The step ends after the cprof thread has looked for edges. The same pass then gets a CUPTI buffer
+ * with records of the next step. */
+START_TEST(keeps_records_of_a_window_announced_late)
 {
     start_with_gpu();
     session_step(ACTION_ACTIVE_AND_SAVE);
     driver(0, 0x1000, 100);
     session_sleep(50);
-    atomic_store(&fake_gpu.meanwhile, go_on);
-    while (!atomic_load(&went_on))
+    atomic_store(&fake_gpu.meanwhile, step_and_allocate);
+    while (!atomic_load(&stepped))
         session_sleep(1);
     session_sleep(50);
     session_step(ACTION_SKIP);
@@ -201,7 +201,7 @@ START_TEST(a_record_of_a_window_that_is_not_known_yet)
 }
 END_TEST
 
-START_TEST(a_release_of_what_is_not_known)
+START_TEST(ignores_releases_of_unknown_memory)
 {
     start_with_gpu();
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -222,12 +222,12 @@ Suite *suite_window_memory(void)
     Suite *s = suite_create("window_memory");
     TCase *c = tcase_create("window_memory");
     tcase_add_checked_fixture(c, session_setup, session_teardown);
-    tcase_add_test(c, two_devices);
-    tcase_add_test(c, a_failed_allocation_is_on_disk);
-    tcase_add_test(c, a_window_knows_nothing_of_earlier_ones);
-    tcase_add_test(c, windows_that_follow_each_other);
-    tcase_add_test(c, a_record_of_a_window_that_is_not_known_yet);
-    tcase_add_test(c, a_release_of_what_is_not_known);
+    tcase_add_test(c, counts_memory_of_two_devices);
+    tcase_add_test(c, flush_writes_a_failed_allocation);
+    tcase_add_test(c, window_forgets_earlier_driver_memory);
+    tcase_add_test(c, contiguous_window_ignores_earlier_blocks);
+    tcase_add_test(c, keeps_records_of_a_window_announced_late);
+    tcase_add_test(c, ignores_releases_of_unknown_memory);
     suite_add_tcase(s, c);
     return s;
 }
