@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that use a GPU, on the simulated one: what they launched is in the trace, once, joined to the call and the operator that
-caused it, in the window in which it was launched."""
+"""Programs on the simulated GPU: the trace holds each launched kernel, copy and fill once, joined to its call and operator, in the window
+of its launch."""
 
 import collections
 import json
@@ -28,8 +28,8 @@ def test_everything_launched_is_recorded_once_and_joined(tmp_path, name):
     result.behaves()
 
 
-def test_threads_that_come_and_go_in_one_window(tmp_path):
-    """What they did is forgotten while the window is open, and not before what they launched has come."""
+def test_short_threads_in_one_window_lose_no_kernel(tmp_path):
+    """cprof frees an ended thread's calls while the window is open, but only once their kernels have arrived."""
     result = gpu_run("many", tmp_path, "--threads", 2, "--streams", 1, "--launches", 1, "--ns", 3000000, "--rounds", 1000,
                      SCHEDULE_SCOPE="none")
     result.whole()
@@ -37,7 +37,7 @@ def test_threads_that_come_and_go_in_one_window(tmp_path):
 
 @pytest.mark.parametrize("name", ALL)
 def test_no_cuda_call_is_added(tmp_path, name):
-    """The driver counts the calls of the whole process, by name; CUPTI is not there without cprof."""
+    """The simulated driver counts all calls of the process by name. Without cprof, CUPTI is not loaded."""
     without = gpu_run(name, tmp_path / "without", preload=False)
     profiled = gpu_run(name, tmp_path / "profiled")
     assert (without.rc, without.out) == (profiled.rc, profiled.out) == (0, profiled.out) and not without.cupti
@@ -49,11 +49,11 @@ def test_no_cuda_call_is_added(tmp_path, name):
 
 
 @pytest.mark.parametrize("each", matrix([125000, 30000], 30000))
-def test_very_many_launches(each, tmp_path):
+def test_hundreds_of_thousands_of_launches_lose_nothing(each, tmp_path):
     """8 threads with 4 streams each, 200 000 launches a second."""
     result = gpu_run("many", tmp_path, "--threads", 8, "--streams", 4, "--launches", each, "--ns", 160000,
                      SCHEDULE_SCOPE="none", DRAIN_DEADLINE_MS=100000)
-    text = result.traces[0].read_bytes()  # the strict reader takes a minute for it
+    text = result.traces[0].read_bytes()  # the strict reader would take a minute
     about = json.loads(b'{"cprof"' + text.rpartition(b'"cprof"')[2])["cprof"]
     assert result.rc == 0 and about["lost"]["total"] == 0, result.err
     assert about["gpu"]["kernels"] == 8 * each and about["gpu"]["before_call"] == 0
@@ -65,7 +65,7 @@ def test_very_many_launches(each, tmp_path):
     result.behaves()
 
 
-def test_several_devices(tmp_path):
+def test_each_device_has_its_own_rows(tmp_path):
     result = gpu_run("many", tmp_path, "--threads", 4, "--devices", 2, "--launches", 200)
     trace = result.whole()
     assert collections.Counter(e["pid"] for e in events(trace, cat="kernel", ph="X")) == {0: 400, 1: 400}
@@ -76,15 +76,15 @@ def test_several_devices(tmp_path):
 
 def test_copies_have_their_kinds_and_bytes(tmp_path):
     result = gpu_run("copies", tmp_path)
-    trace = result.whole()  # counts and bytes by kind
+    trace = result.whole()  # whole() checks counts and bytes by kind
     names = {e["name"] for e in events(trace, cat="gpu_memcpy", ph="X")}
     assert {"Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pinned)", "Memcpy PtoP (Device -> Device)"} <= names
     fills = events(trace, cat="gpu_memset", ph="X")
     assert sum(e["args"]["bytes"] for e in fills) == result.launched["fill_bytes"]
 
 
-def test_nodes_of_graphs(tmp_path):
-    """Each node has its graph launch, one arrow and its graph's ids; 2 + 1 launches of each of 3 graphs."""
+def test_graph_nodes_join_their_launch(tmp_path):
+    """Each node has the correlation of its graph launch and the ids of its graph. There are three graphs; --launches is 3."""
     result = gpu_run("graphs", tmp_path, "--launches", 3)
     trace = result.whole()
     nodes = [e for e in events(trace, ph="X") if e["cat"] in WORK and e["args"].get("graph id")]
@@ -97,7 +97,7 @@ def test_nodes_of_graphs(tmp_path):
     assert set(by_node.values()) <= {3, 6}
 
 
-def test_nodes_name_the_operator_that_captured_them(tmp_path):
+def test_graph_nodes_name_the_capturing_operator(tmp_path):
     code = PRELUDE + """
 push(b"capture me"); graph, exec_ = capture(); pop()
 push(b"replay"); launch(exec_, 3); pop()
@@ -137,8 +137,8 @@ def gpu_python(code, folder, **settings):
     return load(result.traces[0])
 
 
-def test_operators_are_found_on_the_gpu(tmp_path):
-    """External id of call and work is the innermost range's; its shadow on the GPU covers its work."""
+def test_gpu_work_has_the_innermost_ranges_id(tmp_path):
+    """Calls and GPU work have the External id of the innermost range. The range's row on the GPU covers its work."""
     trace = gpu_python(PRELUDE + 'push(b"outer"); fill(); push(b"inner"); fill(); fill(); pop(); fill(); pop(); fill()\n'
                        'ok(rt.cudaStreamSynchronize(stream))', tmp_path)
     ids = {name: events(trace, ph="X", name=name, cat="user_annotation")[0]["args"]["External id"] for name in ("outer", "inner")}
@@ -152,8 +152,8 @@ def test_operators_are_found_on_the_gpu(tmp_path):
 # ---- windows -----------------------------------------------------------------------------------------------
 
 
-def test_nvtx_ranges_and_itt_tasks_on_the_gpu_rows(tmp_path):
-    """Each range stands over the kernels launched in it, on each stream that they ran on."""
+def test_nvtx_and_itt_ranges_cover_their_kernels(tmp_path):
+    """Each range covers the kernels launched in it, on each stream that they ran on."""
     run = gpu_run("marked", tmp_path, SCHEDULE_SCOPE="none")
     trace = run.whole()
     kernels = {}
@@ -183,7 +183,7 @@ def test_nvtx_ranges_and_itt_tasks_on_the_gpu_rows(tmp_path):
 
 
 def window_problems(trace, per_step):
-    """Steps of the file that do not hold exactly the launches made in them."""
+    """{step: launches} of the steps whose number of launches differs from per_step(step)."""
     launches = sorted(span_ns(e)[0] for e in events(trace, ph="X", name="cudaLaunchKernel"))
     found = {}
     for e in events(trace, ph="X"):
@@ -193,8 +193,8 @@ def window_problems(trace, per_step):
     return {step: n for step, n in found.items() if n != per_step(step)}
 
 
-def test_a_kernel_that_outlives_its_window(tmp_path):
-    """It runs for a second and the program goes on; later windows are written before, each with its own kernels."""
+def test_kernel_that_outlives_its_window_is_in_its_trace(tmp_path):
+    """The kernel runs for a second while the program continues. Later windows are written earlier, each with its own kernels."""
     result = gpu_run("outlive", tmp_path, "--steps", 30, "--at", 3, "--ms", 1000, "--step-ms", 20,
                      WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=3)
     assert result.rc == 0 and len(result.traces) == 3, result.err
@@ -208,8 +208,8 @@ def test_a_kernel_that_outlives_its_window(tmp_path):
     result.behaves()
 
 
-def test_the_program_is_not_held_while_a_kernel_outlives_its_window(tmp_path):
-    """Nothing waits for the device: the steps after the window take as long as those before."""
+def test_long_kernel_does_not_hold_up_the_program(tmp_path):
+    """cprof makes no call that waits for the device."""
     args = ("--steps", 20, "--at", 3, "--ms", 700, "--step-ms", 5, "--wait", 0)
     result = gpu_run("outlive", tmp_path, *args, WARMUP=1, ACTIVE=3)
     trace = result.trace()
@@ -217,7 +217,7 @@ def test_the_program_is_not_held_while_a_kernel_outlives_its_window(tmp_path):
     assert result.core["device_syncs"] == 0
 
 
-def test_steps_with_launches_of_all_threads(tmp_path):
+def test_windows_hold_the_launches_of_all_threads(tmp_path):
     result = gpu_run("train", tmp_path, "--steps", 12, WARMUP=1, ACTIVE=3, REPEAT=2)
     assert result.rc == 0 and len(result.traces) == 2, result.err
     for path in result.traces:
@@ -230,17 +230,17 @@ def test_steps_with_launches_of_all_threads(tmp_path):
     result.behaves()
 
 
-def test_devices_are_told_of_once(tmp_path):
-    """Not in each window: they stay what they are, and from CUDA 13.0 on the name in each record is left for the client to free."""
+def test_device_records_are_requested_once(tmp_path):
+    """Devices do not change between windows. From CUDA 13.0 on, the client has to free the name in each device record."""
     result = gpu_run("outlive", tmp_path, "--steps", 40, "--ms", 300, WAIT=5, WARMUP=1, ACTIVE=1, REPEAT=5)
     assert len(result.traces) == 5 and result.cupti["misuse"] == 0, result.err
     assert all(len(trace["deviceProperties"]) == 2 for trace in map(load, result.traces))
     assert 2 <= result.cupti["records.device"] <= 4 and result.cupti["enables"] == result.cupti["disables"]
 
 
-def test_kinds_are_off_when_the_first_step_is_over_at_once(tmp_path):
-    """Step 0 may become the trace, so they are on until it ends; here that may be before cprof's thread has looked for the first time. A
-    second later at the latest they are off. Once is no proof: it depends on who comes first."""
+def test_activity_kinds_go_off_after_a_short_first_step(tmp_path):
+    """Step 0 may become the trace, so the kinds are on until it ends, here perhaps before cprof's thread first runs. They are off a second
+    later at most. The outcome depends on which thread is first, so the test runs several times."""
     for run in range(*matrix([4], 2)):
         result = gpu_run("many", tmp_path / str(run), "--mark", 1, "--threads", 8, "--streams", 4, "--launches", 25000, "--ns", 320000,
                          SKIP_FIRST=100)
@@ -248,8 +248,8 @@ def test_kinds_are_off_when_the_first_step_is_over_at_once(tmp_path):
         assert result.cupti["records.concurrent_kernel"] < 150000, run
 
 
-def test_kinds_are_off_between_windows(tmp_path):
-    """200 steps of 33 kernels, of which two are wanted: CUPTI makes records of these and of those in the same buffers."""
+def test_activity_kinds_are_off_between_windows(tmp_path):
+    """200 steps of 33 kernels, of which two are recorded. CUPTI may also make records for the other kernels in the same buffers."""
     result = gpu_run("train", tmp_path, "--steps", 200, "--devices", 1, WARMUP=1, ACTIVE=2)
     assert counts(result.trace())["kernel"] == 2 * 33
     made = result.cupti["records.concurrent_kernel"]
@@ -257,24 +257,24 @@ def test_kinds_are_off_between_windows(tmp_path):
     result.behaves()
 
 
-def test_a_run_that_records_nothing_costs_no_record(tmp_path):
+def test_cupti_makes_no_records_for_skipped_steps(tmp_path):
     result = gpu_run("train", tmp_path, "--steps", 6, SKIP_FIRST=1000)
     assert result.traces == []
-    # step 0 is kept until its end shows that there are marks
+    # step 0 is recorded until its end shows that the program marks steps
     assert result.behaves()["records.concurrent_kernel"] <= 66 * 6
 
 
 # ---- ends --------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("how", ["return", "exit", "_exit", "thread"])
-def test_exit_right_after_a_launch(tmp_path, how):
-    """Ten kernels of 20 ms are still running: they are waited for, within the deadline."""
+def test_exit_waits_for_running_kernels(tmp_path, how):
+    """Ten kernels of 20 ms are still running at the exit."""
     result = gpu_run("exit_now", tmp_path, "--how", how, "--ns", 20000000)
     assert counts(result.whole())["kernel"] == 10
 
 
-def test_exit_while_a_kernel_runs_for_longer_than_the_deadline(tmp_path):
-    """Then one forced flush takes what there is: counted, not waited for."""
+def test_exit_counts_kernels_running_beyond_the_deadline(tmp_path):
+    """One forced flush then fetches the finished records. The other launches are counted as lost."""
     result = gpu_run("exit_now", tmp_path, "--ns", 3000000000, "--launches", 2, DRAIN_DEADLINE_MS=1500)
     trace = result.trace()
     found = lost(trace)
@@ -283,14 +283,14 @@ def test_exit_while_a_kernel_runs_for_longer_than_the_deadline(tmp_path):
     assert result.cupti["misuse"] == 0
 
 
-def test_killed_while_kernels_run(tmp_path):
+def test_abort_while_kernels_run_leaves_readable_files(tmp_path):
     result = gpu_run("exit_now", tmp_path, "--how", "abort", "--ns", 1000000)
     assert result.rc == -6
     for path in [*result.traces, *result.parts]:
         load(path)
 
 
-def test_device_reset(tmp_path):
+def test_device_reset_loses_nothing(tmp_path):
     result = gpu_run("reset", tmp_path, "--rounds", 4)
     trace = result.whole()
     contexts = {e["args"]["context"] for e in events(trace, ph="X", cat="kernel")}
@@ -298,17 +298,17 @@ def test_device_reset(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["exit", "_exit", "exec"])
-def test_fork_after_cuda(tmp_path, how):
-    """The child is inert, whatever it does; the parent's trace is whole."""
+def test_forked_child_of_a_cuda_program_is_inert(tmp_path, how):
+    """The parent's trace has all events, whatever the child does."""
     result = gpu_run("forked", tmp_path, "--child", how, "--children", 3)
     result.whole()
     assert len(result.traces) == 1 and result.parts == []
     result.behaves()
 
 
-def test_fork_during_a_flush(tmp_path):
-    """The child ends, though the flush held a lock of CUPTI's on a thread that the child does not have. CUPTI is flushed every
-    15 ms while a window drains, and each flush takes 3: without care some of the children hang."""
+def test_fork_during_a_flush_does_not_hang_the_child(tmp_path):
+    """The flush holds a lock of CUPTI on a thread that the child does not have. cprof flushes every 15 ms while a window drains,
+    and each flush takes 3 ms. Without care, some children hang."""
     result = gpu_run("forked", tmp_path, "--children", 60, "--mark", 1, faults="flush_holds_ms=3", SCHEDULE_SCOPE="none")
     assert result.rc == 0, result.err
 
@@ -319,8 +319,8 @@ VERSIONS = [18, 22, 24, 26, 130001, 999999]
 
 
 @pytest.mark.parametrize("name", ["copies", "events", "pools", "driver_only"])
-def test_every_version_gives_the_same_trace(tmp_path, name):
-    """Up to times. What a version does not tell is left out (which recording a wait meant before 12.8 is worked out)."""
+def test_every_cupti_version_gives_the_same_trace(tmp_path, name):
+    """Only times differ. without_times() drops what a version lacks. Before CUDA 12.8, cprof works out which recording a wait meant."""
     traces = {}
     for version in VERSIONS:
         result = gpu_run(name, tmp_path / str(version), faults=f"version={version}")
@@ -333,8 +333,8 @@ def test_every_version_gives_the_same_trace(tmp_path, name):
 
 
 @pytest.mark.parametrize("version", [18, 23, 130001, 130100, 130500])
-def test_every_version_keeps_time_in_each_window(tmp_path, version):
-    """CUPTI is taken and given back for each window: the times of kernels go on as those of their calls do."""
+def test_every_cupti_version_keeps_time_in_each_window(tmp_path, version):
+    """cprof subscribes to CUPTI for each window. The kernels' times must stay consistent with those of their calls."""
     result = gpu_run("second_client", tmp_path, "--sessions", 0, "--steps", 30, faults=f"version={version}",
                      WAIT=2, WARMUP=1, ACTIVE=3, REPEAT=5)
     assert len(result.traces) == 5, result.err
@@ -346,16 +346,16 @@ def test_every_version_keeps_time_in_each_window(tmp_path, version):
     result.behaves()
 
 
-def test_a_version_that_does_not_know_all_calls(tmp_path):
-    """CUPTI 11.8 has no name for two calls of newer runtimes: the driver's stand for them, and every node is there."""
+def test_old_cupti_records_unknown_calls_as_driver_calls(tmp_path):
+    """CUPTI 11.8 does not know two calls of newer runtimes. The driver's calls are recorded instead, and no node is missing."""
     result = gpu_run("graphs", tmp_path, faults="version=18")
     trace = result.whole()
     assert counts(trace)["cuda_driver"] == 2 and counts(trace)["kernel"] == result.launched["graph_kernels"]
 
 
 @pytest.mark.parametrize("soname, version", [("11.8", 18), ("12", 26), ("13", 130001)])
-def test_each_libcupti(tmp_path, soname, version):
-    """The one that the process has loaded is taken, whichever there are beside it."""
+def test_uses_the_loaded_libcupti(tmp_path, soname, version):
+    """cprof uses the libcupti that the process has loaded, whichever others are installed."""
     result = gpu_run("copies", tmp_path, env={"LD_PRELOAD": str(SIM / f"libcupti.so.{soname}")}, LOG="debug")
     assert result.trace()["cupti_version"] == version, result.err
     assert lost(result.trace()) == {} and counts(result.trace())["gpu_memcpy"] == 23
@@ -363,8 +363,8 @@ def test_each_libcupti(tmp_path, soname, version):
     result.behaves()
 
 
-def test_the_libcupti_of_wheels(tmp_path):
-    """JAX and Numba by pip without a toolkit: a static runtime, no torch. Another library of NVIDIA's wheels tells where CUPTI lies."""
+def test_finds_libcupti_beside_other_wheels(tmp_path):
+    """JAX and Numba from pip, without a toolkit: a static runtime and no torch. cprof finds CUPTI beside another loaded NVIDIA wheel."""
     wheels = tmp_path / "nvidia"
     for name in ("cuda_cupti", "cublas"):
         (wheels / name / "lib").mkdir(parents=True)
@@ -378,8 +378,8 @@ def test_the_libcupti_of_wheels(tmp_path):
 
 # ---- no GPU side -------------------------------------------------------------------------------------------
 
-def test_no_libcupti(tmp_path):
-    """One line; CUDA calls are recorded by the hooks. The CUPTI of a toolkit on this machine finds no driver, and says so."""
+def test_records_calls_without_libcupti(tmp_path):
+    """The hooks record CUDA calls, and one line reports the lack. A real CUPTI on this machine would find no driver and report that."""
     result = gpu_run("many", tmp_path, "--launches", 50, libraries=libraries_without(tmp_path / "lib", "libcupti"))
     trace = result.trace()
     lines = [line for line in result.complaints if "no step was marked" not in line]
@@ -395,14 +395,14 @@ def test_activities_cpu_never_touches_cupti(tmp_path):
     assert set(counts(trace)) == {"user_annotation"} and "cupti_version" not in trace and trace["deviceProperties"] == []
 
 
-def test_hooks_only_below_a_process_that_is_traced_already(tmp_path):
-    """A program that starts another one: no file of the child, no harm to it."""
+def test_child_programs_that_use_the_gpu_run_unharmed(tmp_path):
+    """A shell starts two programs, one after the other."""
     result = run(["sh", "-c", f"{PROGRAMS / 'many'} --launches 20 && {PROGRAMS / 'copies'}"], tmp_path)
     assert result.rc == 0 and 1 <= len(result.traces) <= 2, result.err
 
 
-def test_whole_graphs(tmp_path):
-    """CPROF_GPU_GRAPHS=whole: a row for each launch of a graph instead of one for each node."""
+def test_whole_graphs_give_one_row_per_launch(tmp_path):
+    """CPROF_GPU_GRAPHS=whole records each launch of a graph as one row, not each node."""
     result = gpu_run("graphs", tmp_path, "--launches", 4, GPU_GRAPHS="whole")
     trace = result.trace()
     assert result.rc == 0 and lost(trace) == {}, result.err
@@ -412,10 +412,10 @@ def test_whole_graphs(tmp_path):
     assert {e["args"]["correlation"] for e in wholes} == launches
 
 
-def test_whole_graphs_that_were_made_before_the_window(tmp_path):
-    """CUPTI tells nothing of a graph that was instantiated while that kind was off, so it stays on; what ran between is nobody's."""
+def test_whole_graphs_made_before_the_window_are_recorded(tmp_path):
+    """CUPTI reports no graph that was instantiated while the kind was off, so the kind stays on. Launches between windows are dropped."""
     settings = {"SKIP_FIRST": 18, "WAIT": 1, "WARMUP": 1, "ACTIVE": 2, "REPEAT": 2}
-    args = ("--at", 12, "--steps", 28, "--step-ms", 100)  # a second after the start the kinds of the first step are off for sure
+    args = ("--at", 12, "--steps", 28, "--step-ms", 100)  # --at 12: after more than a second the kinds of the first step are surely off
     result = gpu_run("capture", tmp_path, *args, GPU_GRAPHS="whole", **settings)
     assert result.rc == 0 and len(result.traces) == 2 and result.complaints == [], result.err
     for path in result.traces:
@@ -427,16 +427,16 @@ def test_whole_graphs_that_were_made_before_the_window(tmp_path):
 
 
 @pytest.mark.parametrize("version", [22, 23])
-def test_whole_graphs_of_an_old_cupti(tmp_path, version):
-    """Before 12.6 it may crash then, so the nodes are recorded, which is said."""
+def test_whole_graphs_fall_back_to_nodes_on_old_cupti(tmp_path, version):
+    """CUPTI before 12.6 may crash with whole graphs. cprof records the nodes instead and reports it."""
     result = gpu_run("graphs", tmp_path, GPU_GRAPHS="whole", faults=f"version={version}")
     [line] = [line for line in result.complaints if "no step was marked" not in line]
     assert "older than CUDA 12.6" in line and result.trace()["cprof"]["lost"]["total"] == 0
     assert counts(result.trace())["kernel"] == result.launched["graph_kernels"]
 
 
-def test_driver_memory(tmp_path):
-    """Device memory allocated and released, and how much is."""
+def test_driver_memory_is_recorded(tmp_path):
+    """Allocations and releases of device memory; with PROFILE_MEMORY=0 there are none."""
     result = gpu_run("pools", tmp_path, "--rounds", 3)
     trace = result.whole()
     rows = [e for e in events(trace) if e["name"] in ("[memory]", "[driver memory]") or "memory" in e.get("cat", "")]
@@ -446,8 +446,8 @@ def test_driver_memory(tmp_path):
     assert counts(off.whole())["kernel"] == 3
 
 
-def test_most_driver_memory(tmp_path):
-    """What was allocated at most of each kind, from the same file's events; on rows and tracks of their own names, never the tensors'."""
+def test_peak_of_driver_memory_matches_its_events(tmp_path):
+    """The peak of each kind equals that of the file's own events. Driver memory has its own rows and counters, apart from tensor memory."""
     trace = gpu_run("out_of_memory", tmp_path, SCHEDULE_SCOPE="none").whole()
     most, kinds = {}, {}
     for e in events(trace, name="[driver memory]"):
@@ -461,8 +461,8 @@ def test_most_driver_memory(tmp_path):
     assert counters == {"Driver memory CUDA:0", "Driver memory Pinned"}
 
 
-def test_driver_out_of_memory(tmp_path):
-    """A call that found no memory: an event with what it wanted, at the range that made it."""
+def test_failed_driver_allocation_is_an_event(tmp_path):
+    """A call that found no memory leaves an event with the requested bytes and the range around the call."""
     trace = gpu_run("out_of_memory", tmp_path, SCHEDULE_SCOPE="none").whole()
     failed = [e["args"] for e in events(trace, name="[driver OutOfMemory]")]
     assert [(a["Call"], a["Bytes"]) for a in failed] == [("cudaMalloc", 1 << 50), ("cudaMallocAsync", (1 << 50) + 1)]
@@ -470,15 +470,15 @@ def test_driver_out_of_memory(tmp_path):
     assert failed[0]["External id"] == around["args"]["External id"] and "External id" not in failed[1]
 
 
-def test_driver_out_of_memory_is_in_the_open_file(tmp_path):
-    """SIGKILL right behind the call that failed."""
+def test_failed_driver_allocation_is_in_the_open_file(tmp_path):
+    """SIGKILL comes right after the failed call."""
     result = gpu_run("out_of_memory", tmp_path, "--die", 1, SCHEDULE_SCOPE="none")
     [part] = [path for path in tmp_path.rglob("*.part")]
     [failed] = events(load(part), name="[driver OutOfMemory]")
     assert result.rc == -9 and failed["args"]["Bytes"] == 1 << 50
 
 
-def test_another_thread_is_just_waking_the_library(tmp_path):
-    """The driver calls the library once, at cuInit, and nothing else would start the GPU side of this program."""
+def test_gpu_side_starts_while_another_thread_starts_the_library(tmp_path):
+    """The driver calls the library once, at cuInit, here while another thread is starting the library. Nothing else would start the GPU side."""
     for us in range(0, 3000, 100):
         gpu_run("static_runtime", tmp_path / str(us), "--launches", 5, "--woken-us", us).whole()

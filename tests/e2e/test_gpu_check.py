@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/gpu_check.sh, the acceptance run on a GPU, on the simulated one: it is green, and it fails where a figure is wrong."""
+"""scripts/gpu_check.sh, the acceptance run for a GPU, here on the simulated GPU: it passes, and it fails when a figure is wrong."""
 
 import copy
 import json
@@ -31,7 +31,7 @@ def gpu_check(out, *args, faults=""):
 
 
 @needed
-def test_green_on_the_simulated_gpu(tmp_path):
+def test_gpu_check_passes_on_the_simulated_gpu(tmp_path):
     status, text, found = gpu_check(tmp_path)
     assert status == 0 and found["failures"] == [], text
     assert "the simulated GPU (--sim)" in text and found["device"] == "simulated"
@@ -65,8 +65,8 @@ def test_green_on_the_simulated_gpu(tmp_path):
         assert any(name.endswith("/err.txt") for name in logs.getnames())
 
 
-def test_the_plan_fits_a_lent_machine():
-    """15 minutes in all with a minute to start it, at most 10 in a call, and each part can be called by its name."""
+def test_plan_fits_into_its_time_limits():
+    """The plan takes at most 14 minutes in all and 10 minutes a call. Each part can be called by its name."""
     done = subprocess.run(["bash", ROOT / "scripts/gpu_check.sh", "--plan"], env=dict(os.environ, PYTHON=sys.executable), capture_output=True, text=True,
                           check=True)
     rows = [line.split() for line in done.stdout.splitlines()[1:] if line.split()[1].isdigit()]
@@ -78,8 +78,8 @@ def test_the_plan_fits_a_lent_machine():
 
 
 @needed
-def test_what_is_done_is_there_when_the_run_is_cut_off(tmp_path):
-    """Killed in the middle of a part: the checks before it are in the files, which are whole."""
+def test_killed_run_keeps_the_results_so_far(tmp_path):
+    """The run is killed in the middle of a part. The files are complete and hold the checks before it."""
     command = ["bash", ROOT / "scripts/gpu_check.sh", "--sim", "--quick", "--out", tmp_path, "--build", tmp_path / "build", "--parts", "forks,programs",
                "--library", BUILD / "libcprof.so"]
     (tmp_path / "build").mkdir()
@@ -106,7 +106,7 @@ def test_what_is_done_is_there_when_the_run_is_cut_off(tmp_path):
     ("unlinked=7", "without their call"),
     ("insufficient=1", "CUPTI does not record"),
 ], ("unlinked=7", "without their call"), ("insufficient=1", "CUPTI does not record")))
-def test_red_when_a_figure_is_wrong(tmp_path, faults, sign):
+def test_gpu_check_fails_when_a_figure_is_wrong(tmp_path, faults, sign):
     status, text, found = gpu_check(tmp_path, "--parts", "programs", "--programs", "copies" if "bytes" in faults else "many", faults=faults)
     assert status == 1 and any(sign in failure for failure in found["failures"]), text
     assert "FAILED" in text
@@ -114,15 +114,15 @@ def test_red_when_a_figure_is_wrong(tmp_path, faults, sign):
 
 @needed
 @pytest.mark.parametrize("faults", ["version=22", "version=130000,hold_disable=1"])
-def test_green_with_a_cupti_that_cprof_handles_otherwise(tmp_path, faults):
-    """No graphs as a whole before 12.6; kernels that stay on with 13.0 as first released. What cprof says of it is no failure."""
+def test_gpu_check_passes_with_special_cupti_versions(tmp_path, faults):
+    """CUPTI before 12.6 has no whole graphs; with the first release of 13.0, kernels stay on. cprof's lines about that are no failure."""
     status, text, found = gpu_check(tmp_path, "--parts", "programs", "--programs", "graphs,outlive", faults=faults)
     assert status == 0 and found["failures"] == [], text
     assert found["programs"]["graphs as a whole"]["kernels"] == (50 if "22" in faults else 15)
 
 
 @needed
-def test_the_rule_of_graphs_finds_what_is_missing_or_twice(tmp_path):
+def test_graph_rule_finds_missing_and_double_rows(tmp_path):
     result = gpu_run("graphs", tmp_path, "--launches", 2, GPU_GRAPHS="whole")
     good = rules.read(result.traces[0])
     rows = [e for e in rules.rows_of(good, "kernel") if e["args"].get("graph id")]
@@ -169,8 +169,8 @@ def test_each_rule_finds_its_problem(trace):
 
 @needed
 @pytest.mark.parametrize("us, problem", [(0, None), (50, "waits end before what they waited for"), (-50, "start before their call")])
-def test_a_clock_that_is_off_to_either_side_is_found(tmp_path, us, problem):
-    """The device's times 50 us late, or early: a launch bounds its kernel from one side, the wait for it from the other."""
+def test_rules_find_a_late_or_early_clock(tmp_path, us, problem):
+    """Device times are 50 us late or early. A kernel must begin after its launch and end before the wait for it."""
     result = gpu_run("many", tmp_path, "--launches", 20, "--sync", 1)
     trace = rules.read(result.traces[0])
     for e in rules.rows_of(trace, "kernel"):
@@ -179,8 +179,8 @@ def test_a_clock_that_is_off_to_either_side_is_found(tmp_path, us, problem):
     assert [problem in one for one in found] == [True] if problem else found == [], found
 
 
-def test_the_rule_of_overlap():
-    """Four streams, each with two kernels; the first of each alone."""
+def test_overlap_rule_finds_mistakes():
+    """Four streams. The first kernel of each runs alone, the others at the same time."""
     def row(stream, start, dur=100.0):
         return {"ph": "X", "cat": "kernel", "name": "k", "ts": start, "dur": dur, "args": {"stream": stream}}
     rows = [row(stream, stream * 200.0) for stream in range(4)] + [row(stream, 1000.0 + 100 * k) for stream in range(4) for k in range(5)]
@@ -193,7 +193,7 @@ def test_the_rule_of_overlap():
 
 @pytest.fixture(scope="module")
 def run_of(tmp_path_factory):
-    """name, arguments -> (traces, what the program says), each run once."""
+    """get(name, arguments) -> (traces, the program's JSON). Each program runs once."""
     runs = {}
 
     def get(name, *args, **settings):
@@ -207,14 +207,14 @@ def run_of(tmp_path_factory):
 
 
 def changed(trace, category, change):
-    """A copy in which `change` was done to the first row of a category."""
+    """A copy of the trace with `change` applied to the first row of a category."""
     other = copy.deepcopy(trace)
     change(rules.rows_of(other, category)[0])
     return other
 
 
 @needed
-def test_rules_of_products(run_of):
+def test_product_rules_find_mistakes(run_of):
     (trace,), told = run_of("products", "--size", 1024, "--peak", 3, "--ns", 4000, SCHEDULE_SCOPE="none")
     assert list(rules.product_problems(trace, told["products"])) == []
     assert rules.rate_problems(trace, told["large"]["flops"], told["large"]["ns"], 5, most=100)[1] == []
@@ -226,7 +226,7 @@ def test_rules_of_products(run_of):
 
 
 @needed
-def test_rules_of_transfers(run_of):
+def test_transfer_rules_find_mistakes(run_of):
     (trace,), told = run_of("ranks", "--check", 0, SCHEDULE_SCOPE="none")
     assert rules.transfer_problems(trace, told)[1] == []
     assert rules.transfer_problems(trace, {**told, "ranks": 2})[1]
@@ -243,7 +243,7 @@ def test_rules_of_transfers(run_of):
 
 
 @needed
-def test_rules_of_steps_and_regions(run_of):
+def test_step_and_region_rules_find_mistakes(run_of):
     traces, told = run_of("capture", WARMUP=1, ACTIVE=2, REPEAT=4)
     assert [rules.step_problems(trace, told["steps"])[1] for trace in traces] == [[], [], [], []]
     assert rules.step_problems(traces[1], [n + 1 for n in told["steps"]])[1]
@@ -253,7 +253,7 @@ def test_rules_of_steps_and_regions(run_of):
 
 
 @needed
-def test_a_wait_that_the_program_did_not_ask_for_is_seen(tmp_path):
+def test_raw_records_show_an_added_wait(tmp_path):
     (tmp_path / "raw").mkdir()
     result = gpu_run("events", tmp_path, "--rounds", 2, GPU_DUMP=tmp_path / "raw", GPU_BUFFER_KB=64)
     found = sorted((tmp_path / "raw").glob("*.bin"))
@@ -264,7 +264,7 @@ def test_a_wait_that_the_program_did_not_ask_for_is_seen(tmp_path):
 
 
 @needed
-def test_a_fill_of_a_graph_may_be_a_kernel(run_of):
+def test_rules_accept_graph_fills_as_kernels(run_of):
     (trace,), told = run_of("graphs", "--launches", 2)
     assert rules.whole_problems(trace, told)[1] == []
     assert "deviceProperties lacks device [0]" in rules.whole_problems({**trace, "deviceProperties": []}, told)[1]
@@ -278,7 +278,7 @@ def test_a_fill_of_a_graph_may_be_a_kernel(run_of):
     assert any("fills launched" in text for text in rules.whole_problems(other, told)[1])
 
 
-def test_stubs_are_named_as_the_toolkit_is(tmp_path):
+def test_toolkit_version_comes_from_nvcc(tmp_path):
     for line, major in (("Cuda compilation tools, release 12.8, V12.8.93", 12), ("Cuda compilation tools, release 13.0, V13.0.88", 13)):
         nvcc = tmp_path / "nvcc"
         nvcc.write_text(f"#!/bin/sh\necho '{line}'\n")
@@ -287,16 +287,16 @@ def test_stubs_are_named_as_the_toolkit_is(tmp_path):
     assert build.toolkit_major(None) == 13
 
 
-def test_the_plan_s_seconds_are_a_gpu_machine_s():
-    """On the simulation a part has what is left of the whole: it may run on two cores."""
+def test_simulation_is_not_bound_by_the_plans_seconds():
+    """The plan's seconds are for a machine with a GPU. The simulation may run on two cores, so a part gets all the time that is left."""
     part = plan.BY_NAME["programs"]
     assert command.seconds_for(types.SimpleNamespace(sim=False, left=lambda: 400), part) == part.seconds
     assert command.seconds_for(types.SimpleNamespace(sim=True, left=lambda: 400), part) == 400
 
 
 @needed
-def test_one_failing_part_stops_no_other(tmp_path):
-    """A part without time, and a program that hangs: both are failures, the rest is done, and it all ends."""
+def test_failing_part_does_not_stop_the_others(tmp_path):
+    """A part without time left and a program that hangs are failures. The other parts run, and the check ends."""
     status, text, found = gpu_check(tmp_path, "--parts", "programs,raw", "--programs", "many,copies", "--program-limit", "0.2", faults="late_ms=2000")
     assert status == 1 and any("did not end within" in failure or "ends with None" in failure for failure in found["failures"]), text
     assert "raw" in found["part_seconds"]
@@ -307,8 +307,8 @@ def test_one_failing_part_stops_no_other(tmp_path):
 FEATURE = {"ph": "X", "pid": 1, "tid": 1, "ts": 1.0, "dur": 5.0}
 
 
-def test_rules_of_features():
-    """On rows made by hand: each rule is silent on what is right and speaks where something is missing."""
+def test_feature_rules_find_mistakes():
+    """On handmade rows, each rule accepts correct rows and reports missing ones."""
     operator = {**FEATURE, "cat": "cpu_op", "name": "aten::relu", "args": {"Call stack": "a.py(3): f;", "Module Hierarchy": "Net.a", "flops": 8}}
     launch = {**FEATURE, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 2.0, "dur": 1.0, "args": {"correlation": 1, "Call stack": "a.py(3): f;"}}
     kernel = {**FEATURE, "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 3.0, "args": {"correlation": 1}}
@@ -334,7 +334,7 @@ def test_rules_of_features():
 
 
 @needed
-def test_two_traces_are_compared_by_name_and_count(trace):
+def test_compare_finds_differences_in_names_and_counts(trace):
     good, _ = trace
     kernels = copy.deepcopy(good)
     kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1.0, "dur": 100.0, "args": {}}
@@ -350,8 +350,8 @@ def test_two_traces_are_compared_by_name_and_count(trace):
     assert any("kernel time" in p for p in compare.compare(slower, kernels)[1])
 
 
-def test_feature_scripts(tmp_path):
-    """tests/e2e/torch_gpu.py on the CPU, through the check: what a script says of itself is in its trace."""
+def test_feature_scripts_pass_on_the_cpu(tmp_path):
+    """Runs tests/e2e/torch_gpu.py on the CPU through the check: the trace must hold what the script prints."""
     pytest.importorskip("torch")
     cases = matrix(["flops", "memory", "loader"], "flops")
     status, text, found = gpu_check(tmp_path, "--parts", "features", "--cases", ",".join(cases))
@@ -359,8 +359,8 @@ def test_feature_scripts(tmp_path):
 
 
 @pytest.mark.parametrize("model", matrix(["attention", "loader"], "attention"))
-def test_the_pytorch_script(tmp_path, model):
-    """On the CPU: both profilers record the same steps, and the losses are the same."""
+def test_pytorch_script_gives_both_profilers_the_same_steps(tmp_path, model):
+    """On the CPU, torch.profiler and cprof record the same steps, and the losses are equal."""
     pytest.importorskip("torch")
     script = ROOT / "tests/e2e/train_gpu.py"
     theirs = run([sys.executable, script, "--model", model, "--profile", tmp_path / "theirs.txt"], tmp_path / "theirs", preload=False)

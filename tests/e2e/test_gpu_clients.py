@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another client of CUPTI in the process (tests/gpu/second_client.c, which behaves as Kineto does): what it gets is complete whatever
-cprof does; cprof steps aside, says so once and in the trace, and is back when the other is done."""
+"""Another client of CUPTI in the process (tests/gpu/second_client.c, which behaves as Kineto does). The client always gets all its records.
+cprof steps aside, reports that once and in the trace, and resumes when the client is done."""
 
 import re
 import struct
@@ -21,7 +21,7 @@ NOTE = "another CUPTI client was at work; GPU activity is missing where it was"
 
 
 def client_run(folder, *args, **settings):
-    """The run of second_client; all its sessions got what was launched in them."""
+    """Runs second_client and checks that each of its sessions got all launches."""
     result = gpu_run("second_client", folder, "--launches", LAUNCHES, *args, **settings)
     assert result.rc == 0, result.err
     sessions = [tuple(map(int, found)) for found in re.findall(r"^session (\d+) (\d+) (\d+)$", result.out, re.M)]
@@ -32,7 +32,7 @@ def client_run(folder, *args, **settings):
 
 
 def kernels_by_step(trace):
-    """Kernels of the launches of each step."""
+    """{step: kernels launched in the step}"""
     spans = {int(e["name"].partition("#")[2]): (e["ts"], e["ts"] + e["dur"])
              for e in events(trace, ph="X") if e["name"].startswith("ProfilerStep#")}
     launched = {e["args"]["correlation"]: e["ts"] for e in events(trace, ph="X", name="cudaLaunchKernel") if e["args"].get("correlation")}
@@ -45,7 +45,7 @@ def kernels_by_step(trace):
 
 
 def calls_by_step(trace):
-    """Rows of launches in each step: one for each launch, whoever saw it."""
+    """{step: launch calls in the step}, whether CUPTI or the hooks recorded them."""
     spans = {int(e["name"].partition("#")[2]): (e["ts"], e["ts"] + e["dur"])
              for e in events(trace, ph="X") if e["name"].startswith("ProfilerStep#")}
     calls = [e["ts"] for e in events(trace, ph="X", name="cudaLaunchKernel")]
@@ -53,9 +53,9 @@ def calls_by_step(trace):
 
 
 @pytest.mark.parametrize("version", [130000, 130001])
-def test_the_other_comes_in_the_middle_of_a_window(tmp_path, version):
-    """cprof gives CUPTI up when the other begins and takes it again at the first step after. With the first release of 13.0 kernels are
-    on when the other comes: no harm."""
+def test_steps_aside_for_a_client_in_mid_window(tmp_path, version):
+    """cprof gives CUPTI up when the client begins and takes it again at the first step after the client's end. With the first release of
+    13.0, kernels are still on when the client begins, which does no harm."""
     result = client_run(tmp_path, "--first", 6, "--length", 2, faults=f"version={version}", WARMUP=1, ACTIVE=100)
     trace = result.trace()
     assert [line for line in result.complaints if HANGS not in line] == [BEGINS, BACK]
@@ -66,9 +66,9 @@ def test_the_other_comes_in_the_middle_of_a_window(tmp_path, version):
 
 
 @pytest.mark.parametrize("version", [130001, 130100])
-def test_the_other_leaves_its_clock(tmp_path, version):
-    """Kineto gives CUPTI the processor's counter and leaves it there: with a CUPTI whose device times follow at once (130001) and with one
-    that takes a clock as it is subscribed, each call meets its record, and each kernel begins after its launch."""
+def test_times_stay_right_after_a_client_set_its_clock(tmp_path, version):
+    """Kineto sets the processor's counter as CUPTI's clock and leaves it set. CUPTI 130001 follows a new clock at once; 130100 reads its clock
+    when it is subscribed. With both, calls join their records, and kernels begin after their launch."""
     result = client_run(tmp_path, "--first", 6, "--length", 2, "--clock", 1, "--steps", 60, faults=f"version={version}", WARMUP=1, ACTIVE=100)
     trace = result.trace()
     assert result.complaints == [BEGINS, BACK] and lost(trace) == {}
@@ -79,8 +79,8 @@ def test_the_other_leaves_its_clock(tmp_path, version):
     assert sum(waited) >= 0.999 * len(waited)
 
 
-def test_only_what_a_forced_flush_took_may_be_unfinished(tmp_path):
-    """Stepping aside ends with a forced flush. Buffers that come when cprof is back are ordinary ones again: what is wrong in them is wrong."""
+def test_only_forced_buffers_may_be_unfinished(tmp_path):
+    """Stepping aside ends with a forced flush, whose buffers may hold unfinished records. Buffers after cprof's return may not."""
     raw = tmp_path / "raw"
     raw.mkdir()
     result = client_run(tmp_path, "--first", 6, "--length", 2, WARMUP=1, ACTIVE=100, GPU_DUMP=raw)
@@ -89,19 +89,19 @@ def test_only_what_a_forced_flush_took_may_be_unfinished(tmp_path):
     assert forced[max(forced)] == 0, forced
 
 
-def test_the_other_is_there_first(tmp_path):
-    """It subscribes before CUDA begins and records across cprof's whole window: hooks only, said once."""
+def test_leaves_cupti_to_an_earlier_client(tmp_path):
+    """The client subscribes before CUDA begins and records during cprof's whole window. Only the hooks record, and one line says so."""
     result = client_run(tmp_path, "--early", 1, "--first", 1, "--length", 5, WARMUP=1, ACTIVE=3)
     trace = result.trace()
-    # That it is idle again may be seen while the window is written.
+    # cprof may notice the client's end while the window is written.
     assert result.complaints in ([BEGINS], [BEGINS, BACK]), result.err
     assert trace["cprof"]["notes"] == [NOTE] and lost(trace) == {}
     assert kernels_by_step(trace) == {1: 0, 2: 0, 3: 0}
     assert calls_by_step(trace) == {1: LAUNCHES, 2: LAUNCHES, 3: LAUNCHES}
 
 
-def test_the_other_is_at_work_when_cuda_begins(tmp_path):
-    """Kinds on before cuInit: cprof does not touch CUPTI until it is done."""
+def test_waits_for_a_client_active_before_cuda(tmp_path):
+    """The client switches activity kinds on before cuInit. cprof does not touch CUPTI until the client is done."""
     result = client_run(tmp_path, "--first", 0, "--early", 1, "--length", 3, "--steps", 30, WAIT=2, WARMUP=1, ACTIVE=3, REPEAT=3)
     assert [step_numbers(load(path)) for path in result.traces] == [[3, 4, 5], [9, 10, 11], [15, 16, 17]]
     for path in result.traces:
@@ -111,9 +111,9 @@ def test_the_other_is_at_work_when_cuda_begins(tmp_path):
 
 
 @pytest.mark.parametrize("clock", [0, 1])
-def test_in_turns(tmp_path, clock):
-    """Three sessions of the other between seven windows of cprof, which cross each other: none of the other's is short of anything,
-    each line is said once. Where it gives CUPTI its clock, records of cprof's by the one before are still under way."""
+def test_client_sessions_and_windows_in_turn(tmp_path, clock):
+    """Three sessions of the client overlap with seven windows of cprof. Each session gets all its records, and each line is printed once.
+    If the client sets its clock, records of cprof with the former clock are still on their way."""
     result = client_run(tmp_path, "--first", 4, "--length", 2, "--period", 8, "--sessions", 3, "--steps", 30, "--clock", clock,
                         WARMUP=1, ACTIVE=3, REPEAT=7)
     assert result.complaints == [BEGINS, BACK]
@@ -127,22 +127,22 @@ def test_in_turns(tmp_path, clock):
         steps = kernels_by_step(trace)
         if session_steps & set(steps):
             assert trace["cprof"]["notes"] == [NOTE]
-        elif not session_steps & {min(steps) - 1, max(steps) + 1}:  # beside a window, its end or beginning may lie in it
+        elif not session_steps & {min(steps) - 1, max(steps) + 1}:  # a session next to a window may begin or end inside it
             assert trace["cprof"]["notes"] == []
         assert set(calls_by_step(trace).values()) == {LAUNCHES}, (path.name, calls_by_step(trace))
 
 
-def test_the_other_takes_over_while_a_window_drains(tmp_path):
-    """What was launched in the window and had been recorded is in its file."""
+def test_client_that_begins_during_a_drain_costs_no_kernel(tmp_path):
+    """All kernels of the window are in its file."""
     result = client_run(tmp_path, "--first", 4, "--length", 3, WARMUP=1, ACTIVE=3)
     trace = result.trace()
     assert kernels_by_step(trace) == {1: LAUNCHES, 2: LAUNCHES, 3: LAUNCHES} and lost(trace) == {}
     assert calls_by_step(trace) == {1: LAUNCHES, 2: LAUNCHES, 3: LAUNCHES}
 
 
-def test_the_other_begins_while_cprof_cannot_look(tmp_path):
-    """CUPTI takes four seconds to switch kernels off, and the other's calls wait only two. cprof learns of them all the same: it gives up
-    its buffers and takes them again for the next window."""
+def test_client_that_begins_during_a_slow_disable(tmp_path):
+    """CUPTI takes four seconds to switch kernels off, and the client's calls wait for cprof only two. cprof still notices the client: it gives
+    up its buffers, and takes CUPTI again for the next window."""
     result = gpu_run("second_client", tmp_path, "--launches", LAUNCHES, "--first", 6, "--length", 1, "--busy", 4000000000, "--steps", 30, "--careful", 1,
                      faults="hold_disable=4000", WARMUP=1, ACTIVE=2, WAIT=6, REPEAT=3, timeout=60)
     assert result.rc == 0 and result.complaints == [BEGINS, BACK], result.err
@@ -150,8 +150,8 @@ def test_the_other_begins_while_cprof_cannot_look(tmp_path):
     assert lost(load(result.traces[-1])) == {}
 
 
-def test_a_client_alone_is_as_without_cprof(tmp_path):
-    """cprof that records nothing: the other's calls reach CUPTI as they are."""
+def test_disabled_cprof_leaves_a_clients_calls_alone(tmp_path):
+    """With CPROF_ENABLED=0 the client's calls reach CUPTI unchanged."""
     without = gpu_run("second_client", tmp_path / "without", preload=False)
     result = client_run(tmp_path / "with", "--first", 6, ENABLED=0)
     assert counts_of(without) == counts_of(result)
@@ -161,14 +161,15 @@ def counts_of(result):
     return {name: result.cupti[name] for name in ("subscribes", "register_callbacks", "enables", "disables", "forced_flushes")}
 
 
-def test_no_clients_no_words(tmp_path):
+def test_no_client_gives_no_line_and_no_note(tmp_path):
     result = gpu_run("second_client", tmp_path, "--sessions", 0, WARMUP=1, ACTIVE=3)
     assert result.complaints == [] and result.trace()["cprof"]["notes"] == [] and counts(result.trace())["kernel"] == 3 * LAUNCHES
     result.behaves()
 
 
-def test_buffers_that_come_after_the_flush(tmp_path):
-    """CUPTI's thread brings them a moment after a forced flush has returned: none of cprof's reaches the other, which would free it."""
+def test_late_buffers_do_not_reach_the_client(tmp_path):
+    """CUPTI's thread delivers buffers shortly after a forced flush has returned. The client must get none of cprof's buffers, for it would free
+    them."""
     result = gpu_run("second_client", tmp_path, "--first", 6, "--length", 2, "--busy", 20000000, faults="late_forced_ms=30",
                      WARMUP=1, ACTIVE=100)
     trace = result.trace()
@@ -177,16 +178,16 @@ def test_buffers_that_come_after_the_flush(tmp_path):
 
 
 @pytest.mark.parametrize("args", [("--sessions", 0), ("--first", 15, "--length", 5)])
-def test_cupti_has_its_own_settings_again_after_the_last_window(tmp_path, args):
-    """cprof wants no row for a query that was not ready; another client may. Nothing of cprof stays subscribed."""
+def test_restores_cuptis_settings_after_the_last_window(tmp_path, args):
+    """cprof turns off records of failed queries, which another client may want. After the last window cprof is no longer subscribed."""
     result = gpu_run("second_client", tmp_path, *args, WARMUP=1, ACTIVE=3)
     assert result.rc == 0 and result.cupti["all_syncs"] == 1, result.err
-    assert result.cupti["subscribes"] == result.cupti["unsubscribes"] + (args[1] > 0)  # the other one keeps its own
+    assert result.cupti["subscribes"] == result.cupti["unsubscribes"] + (args[1] > 0)  # the client stays subscribed
 
 
-def test_windows_between_which_launches_go_on(tmp_path):
-    """The kinds go off and on again while the program launches without a pause. Real CUPTI takes a thread that is in a CUDA call when the
-    recording of calls goes off to be there for ever (tests/sim/cupti_tap.c)."""
+def test_windows_open_and_close_during_launches(tmp_path):
+    """Activity kinds go off and on while the program launches without a pause. If a thread is inside a CUDA call when call recording goes off,
+    real CUPTI considers it inside that call for ever (tests/sim/cupti_tap.c)."""
     result = gpu_run("second_client", tmp_path, "--sessions", 0, "--steps", 700, SKIP_FIRST=60, WAIT=250, WARMUP=1, ACTIVE=3, REPEAT=2)
     assert result.rc == 0 and result.complaints == [], result.err
     assert result.cupti["subscribes"] >= 2 and result.cupti["subscribes"] == result.cupti["unsubscribes"]
@@ -200,9 +201,9 @@ CLIENTS = {"kineto": (), "jax": ("--hidden", 1, "--leaves", 1), "proton": ("--hi
 
 
 @pytest.mark.parametrize("client, first", [("kineto", 33), ("jax", 7), ("jax", 33), ("proton", 33), ("proton", 49)])
-def test_others_have_cupti_between_the_windows(tmp_path, client, first):
-    """JAX's profiler and Triton's Proton open libcupti by themselves, so cprof never sees them. Behind a window cprof gives CUPTI
-    back; each session is one of the steps that follow, and tries to subscribe once."""
+def test_clients_get_cupti_between_windows(tmp_path, client, first):
+    """JAX's profiler and Triton's Proton open libcupti themselves, so cprof cannot see them. After a window cprof gives CUPTI back.
+    Each session is one later step and tries to subscribe once."""
     windows = [{23, 24}, {38, 39}]  # the steps before them are warmup
     result = gpu_run("second_client", tmp_path, "--first", first, "--length", 1, "--period", 1, "--sessions", 3, "--steps", 54, "--pause", 40,
                      "--patience", 5, *CLIENTS[client], SKIP_FIRST=10, WAIT=12, WARMUP=1, ACTIVE=2, REPEAT=2)
@@ -217,9 +218,9 @@ def test_others_have_cupti_between_the_windows(tmp_path, client, first):
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_with_a_trigger_cupti_is_taken_when_the_request_comes(tmp_path, asked):
-    """Before the first mark cprof records what may become the trace. Then it subscribes for a request only, and gives CUPTI back: a client
-    that it cannot see subscribes before and after."""
+def test_trigger_subscribes_to_cupti_only_on_request(tmp_path, asked):
+    """Before the first mark cprof records step 0, which may become the trace. Later it subscribes only for a request and then gives CUPTI back.
+    A client that cprof cannot see subscribes before and after."""
     go = tmp_path / "go"
     timer = threading.Timer(0.7, go.touch)
     if asked:
@@ -233,22 +234,22 @@ def test_with_a_trigger_cupti_is_taken_when_the_request_comes(tmp_path, asked):
 
 
 @pytest.mark.parametrize("first", [1, 4])
-def test_a_client_with_cupti_linked_into_torch(tmp_path, first):
-    """Before a window and in the middle of one, it gets all that it asks for. Its calls pass no symbol that cprof could see,
-    so cprof does not touch CUPTI at all, with one line."""
+def test_leaves_a_statically_linked_cupti_alone(tmp_path, first):
+    """The client begins before a window or inside it. Its calls pass no symbol that cprof could hook, so cprof does not touch CUPTI at
+    all and reports that in one line."""
     result = gpu_run("second_client", tmp_path, "--inside", 1, "--first", first, "--length", 2, "--launches", LAUNCHES,
                      libraries=f"{SIM}:{SIM / 'torch'}", SKIP_FIRST=3, WARMUP=1, ACTIVE=4)
     assert result.rc == 0, result.err
     assert re.findall(r"^session \d+ (\d+) (\d+)$", result.out, re.M) == [(str(2 * LAUNCHES),) * 2], result.out
     assert result.cupti["refused_subscribes"] == 0 and result.cupti["subscribes"] == 1
-    line, = (line for line in result.complaints if "torch of unknown version" not in line)  # it has nothing else of torch
+    line, = (line for line in result.complaints if "torch of unknown version" not in line)  # the fake torch has no version
     assert line.startswith("this PyTorch has CUPTI linked into libtorch_cpu.so")
     trace = result.trace()
     assert counts(trace)["kernel"] == 0 and set(calls_by_step(trace).values()) == {LAUNCHES} and lost(trace) == {}
 
 
-def test_a_tool_that_was_never_seen(tmp_path):
-    """Subscribed before the process began to tell (an injected tool): its name for it, hooks only, and CUPTI is left alone."""
+def test_leaves_cupti_to_an_unseen_tool(tmp_path):
+    """An injected tool subscribed before cprof could see it. Only the hooks record, and cprof leaves CUPTI alone."""
     result = gpu_run("many", tmp_path, "--launches", 20, faults="other_first=1")
     assert result.rc == 0 and result.cupti["subscribes"] == 0 and result.cupti["enables"] == 0
     assert any(line.startswith("another CUPTI client is at work") for line in result.complaints)

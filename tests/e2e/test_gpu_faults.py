@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every fault of the simulated GPU (tests/sim/sim.h) ends in a counted, explained result: which counter or line is said with each test.
-The program is never harmed: it ends as it does without cprof."""
+"""Every fault of the simulated GPU (tests/sim/sim.h) is counted or reported; each test names the counter or the line. The program is never
+harmed: it ends as without cprof."""
 
 import re
 import time
@@ -19,7 +19,7 @@ LAUNCHED = 1000
 
 
 def faulty(folder, faults, *args, **more):
-    """A run of `many` under faults; it ends well and CUPTI was not misused."""
+    """Runs `many` with these faults; checks that it ends well and that cprof did not misuse CUPTI."""
     result = gpu_run("many", folder, *(args or MANY), faults=faults, **more)
     assert result.rc == 0 and result.launched["kernels"], result.err
     assert result.cupti["misuse"] == 0, result.err
@@ -27,15 +27,15 @@ def faulty(folder, faults, *args, **more):
 
 
 def words(result):
-    """cprof's complaints but the one about steps."""
+    """cprof's complaints, without the line about missing step marks."""
     return [line for line in result.complaints if "no step was marked" not in line]
 
 
-# ---- no GPU to speak of ------------------------------------------------------------------------------------
+# ---- no usable GPU ------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("fault", ["no_device", "no_driver"])
-def test_no_gpu(tmp_path, fault):
-    """The program fails as it does without cprof; no line."""
+def test_without_a_gpu_programs_fail_as_without_cprof(tmp_path, fault):
+    """Exit code and output are those of the run without cprof."""
     without = gpu_run("many", tmp_path / "without", preload=False, faults=fault)
     result = gpu_run("many", tmp_path / "with", faults=fault)
     assert (result.rc, result.out, result.others) == (without.rc, without.out, without.err) and result.rc == 2
@@ -44,8 +44,8 @@ def test_no_gpu(tmp_path, fault):
         assert counts(load(path))["kernel"] == 0
 
 
-def test_not_privileged(tmp_path):
-    """One line that names the setting of the driver; calls are recorded by the hooks."""
+def test_reports_missing_privileges(tmp_path):
+    """One line names the driver's setting. The hooks record the calls."""
     result = faulty(tmp_path, "insufficient=1")
     line, = words(result)
     assert "NVreg_RestrictProfilingToAdminUsers" in line and line.endswith("GPU activity is not")
@@ -83,8 +83,8 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("function, error, goes_on", ERRORS)
-def test_an_error_of_each_function(tmp_path, function, error, goes_on):
-    """Either the trace is whole, or a line or a counter says what is missing. Never both silent and incomplete."""
+def test_error_of_each_cupti_function_is_reported(tmp_path, function, error, goes_on):
+    """Either the trace holds all kernels, or a line or a counter reports the loss."""
     result = faulty(tmp_path, f"cupti_error={function}:{error}", DRAIN_DEADLINE_MS=1500)
     kernels = [counts(load(path))["kernel"] for path in result.traces]
     counted = {name for path in result.traces for name in lost(load(path))}
@@ -97,16 +97,16 @@ def test_an_error_of_each_function(tmp_path, function, error, goes_on):
         assert len(events(result.trace(), ph="X", name="cudaLaunchKernel")) == LAUNCHED
 
 
-def test_one_kind_is_refused(tmp_path):
-    """cuptiActivityEnable fails in the middle of a run (the fault is read each time): nothing hangs."""
+def test_refused_activity_kind_does_not_hang(tmp_path):
+    """cuptiActivityEnable fails at each window."""
     result = gpu_run("outlive", tmp_path, "--steps", 12, "--ms", 50, faults="cupti_error=cuptiActivityEnable:1", WARMUP=1, ACTIVE=3)
     assert result.rc == 0 and words(result)
 
 
-# ---- records that do not come, come late, come in disorder -----------------------------------------------------
+# ---- missing, late and shuffled records -----------------------------------------------------
 
-def test_dropped_records(tmp_path):
-    """Each is counted once, as dropped by CUPTI."""
+def test_dropped_records_are_counted(tmp_path):
+    """Each dropped record counts once."""
     result = faulty(tmp_path, "drop=10")
     trace = result.trace()
     assert counts(trace)["kernel"] == LAUNCHED - 100 and result.cupti["dropped"] == 100
@@ -116,15 +116,15 @@ def test_dropped_records(tmp_path):
 
 @pytest.mark.parametrize("faults", ["late_ms=300", "late_device_ms=100", "slow_worker_ms=80", "shuffle=1",
                                     "late_ms=100,shuffle=1", "withhold=0", "forced_unfinished=0", "enable_ms=400", "refuse_ok=1", "overlap=1"])
-def test_what_only_takes_longer_or_comes_otherwise(tmp_path, faults):
-    """Nothing is missing, nothing is said."""
+def test_late_or_shuffled_records_lose_nothing(tmp_path, faults):
+    """Nothing is missing, and no line is printed."""
     result = faulty(tmp_path, faults)
     result.whole()
     result.behaves()
 
 
-def test_the_device_is_never_described(tmp_path):
-    """Its kernels are there without an occupancy, and the window does not wait for the forced flush at the end."""
+def test_missing_device_record_costs_only_occupancy(tmp_path):
+    """Without a device record, kernels lack their occupancy. The window does not wait for the forced flush at the end."""
     result = faulty(tmp_path, "late_device_ms=60000", "--threads", 4, "--launches", 4000, GPU_BUFFER_KB=64)
     trace = result.trace()
     assert counts(trace)["kernel"] == result.launched["kernels"] and lost(trace) == {}
@@ -134,8 +134,8 @@ def test_the_device_is_never_described(tmp_path):
 
 
 @pytest.mark.parametrize("faults", ["late_ms=300", "shuffle=1", "slow_worker_ms=50"])
-def test_windows_under_the_same(tmp_path, faults):
-    """Records of two windows that drain at once find their files."""
+def test_late_or_shuffled_records_find_their_window(tmp_path, faults):
+    """Two windows drain at the same time; each record goes into the file of its own window."""
     result = gpu_run("outlive", tmp_path, "--steps", 24, "--at", 3, "--ms", 400, faults=faults,
                      WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=3)
     assert result.rc == 0 and len(result.traces) == 3, result.err
@@ -145,8 +145,8 @@ def test_windows_under_the_same(tmp_path, faults):
     result.behaves()
 
 
-def test_overlapping_kernels_of_one_stream(tmp_path):
-    """They stand on an extra lane: the rows nest (load() checks), none is cut."""
+def test_overlapping_kernels_get_an_extra_lane(tmp_path):
+    """Overlapping kernels of a stream stand in an extra row. load() checks that rows nest; no kernel is cut."""
     result = faulty(tmp_path, "overlap=1", "--threads", 1, "--streams", 1, "--launches", 50, "--ns", 200000)
     trace = result.whole()
     rows = {e["tid"] for e in events(trace, ph="X", cat="kernel")}
@@ -154,8 +154,8 @@ def test_overlapping_kernels_of_one_stream(tmp_path):
     assert all(abs(end - start - 200000) < 1000 for start, end in map(span_ns, events(trace, ph="X", cat="kernel")))
 
 
-def test_buffers_are_refused(tmp_path):
-    """No memory for buffers beyond a small limit: counted by CUPTI, counted by cprof, no crash where refusing is safe."""
+def test_refused_buffers_are_counted(tmp_path):
+    """Beyond a small limit cprof refuses buffers. CUPTI then drops records, and cprof counts them."""
     result = faulty(tmp_path, "late_ms=3000,refuse_ok=1", "--threads", 4, "--streams", 2, "--launches", 5000,
                     SCHEDULE_SCOPE="none", GPU_BUFFER_KB=64, DRAIN_DEADLINE_MS=6000)
     trace = result.trace()
@@ -166,8 +166,8 @@ def test_buffers_are_refused(tmp_path):
 
 # ---- graphs -----------------------------------------------------------------------------------------------------
 
-def test_graphs_of_which_nothing_comes(tmp_path):
-    """One line and the head of the trace say it: launches without their kernels would else look like graphs of none."""
+def test_reports_graph_launches_without_records(tmp_path):
+    """CUPTI reports no work of graphs. One line and a note say so; otherwise the graphs would look empty."""
     result = gpu_run("graphs", tmp_path, faults="no_nodes=1")
     trace, launches = result.trace(), result.launched["graph_launches"]
     line, = words(result)
@@ -177,8 +177,8 @@ def test_graphs_of_which_nothing_comes(tmp_path):
     assert (gpu["graph_launches"], gpu["graph_launches_without_work"], lost(trace)) == (launches, launches, {})
 
 
-def test_graphs_with_conditional_nodes(tmp_path):
-    """CUPTI tells of the first iteration of a loop only (kineto#1062): one line and a note name what may be missing."""
+def test_warns_about_conditional_graph_nodes(tmp_path):
+    """CUPTI reports only the first iteration of a conditional loop (kineto#1062). One line and a note name what may be missing."""
     result = gpu_run("graphs", tmp_path, faults="conditional=1")
     line, = words(result)
     note, = result.trace()["cprof"]["notes"]
@@ -191,8 +191,8 @@ FRAIL = "version=130000,hold_disable=1"  # CUDA 13.0 as first released
 
 
 @pytest.mark.parametrize("repeat", [1, 3])
-def test_kernels_are_never_switched_off_where_that_hangs(tmp_path, repeat):
-    """Each window is whole and holds nothing of what ran between them, and what runs after the last is recycled."""
+def test_never_switches_kernels_off_where_that_hangs(tmp_path, repeat):
+    """Each window holds all its kernels and none from between the windows. Records after the last window are dropped."""
     result = gpu_run("train", tmp_path, "--steps", 300, faults=FRAIL, WAIT=20, WARMUP=1, ACTIVE=3, REPEAT=repeat)
     assert result.rc == 0 and len(result.traces) == repeat and result.parts == [], result.err
     line, = words(result)
@@ -205,8 +205,8 @@ def test_kernels_are_never_switched_off_where_that_hangs(tmp_path, repeat):
     assert result.cupti["misuse"] == 0 and result.cupti["refused"] == 0
 
 
-def test_a_flush_only_where_a_window_ends_where_that_may_crash(tmp_path):
-    """Two seconds of recording: the first release of 13.0 is flushed as often as a window ends, the next one as time goes by."""
+def test_flushes_only_at_window_ends_where_flushing_may_crash(tmp_path):
+    """Two seconds of recording. The first release of 13.0 is flushed only at the end of a window, the next release regularly."""
     flushes = {}
     for version in (130000, 130001):
         result = gpu_run("outlive", tmp_path / str(version), "--steps", 40, "--ms", 20, "--step-ms", 50, faults=f"version={version}",
@@ -219,8 +219,8 @@ def test_a_flush_only_where_a_window_ends_where_that_may_crash(tmp_path):
 
 # ---- time ------------------------------------------------------------------------------------------------------
 
-def test_kernels_without_a_time(tmp_path):
-    """The first ones after a cold start: left out, counted."""
+def test_kernels_without_times_are_counted(tmp_path):
+    """The first kernels after a cold start have no times. They are left out and counted."""
     result = faulty(tmp_path, "zero_times=5")
     assert counts(result.trace())["kernel"] == LAUNCHED - 5
     assert lost(result.trace()) == {"gpu_no_time": 5}
@@ -228,15 +228,15 @@ def test_kernels_without_a_time(tmp_path):
 
 
 @pytest.mark.parametrize("version", [18, 24, 130001, 130100])
-def test_cupti_is_given_no_clock(tmp_path, version):
-    """Some versions give kernels no times then."""
+def test_sets_no_clock_in_cupti(tmp_path, version):
+    """Some versions give kernels no times when a clock callback is registered."""
     result = faulty(tmp_path, f"zero_with_callback=1,version={version}")
     assert result.cupti["register_timestamp"] == 0
     result.whole()
 
 
-def test_another_client_leaves_a_clock_that_gives_no_times(tmp_path):
-    """A line and the counts say it."""
+def test_reports_kernels_without_times_after_another_client(tmp_path):
+    """The client's clock callback makes CUPTI give kernels no times. A line, a note and a counter report it."""
     result = gpu_run("second_client", tmp_path, "--early", 1, "--first", 0, "--length", 2, "--clock", 1, "--steps", 30, faults="zero_with_callback=1",
                      WAIT=20, WARMUP=0, ACTIVE=3)
     assert result.rc == 0 and [line for line in words(result) if "gives kernels no times" in line], result.err
@@ -245,8 +245,8 @@ def test_another_client_leaves_a_clock_that_gives_no_times(tmp_path):
 
 
 @pytest.mark.parametrize("version", [18, 130100])
-def test_first_kernels_by_the_systems_clock(tmp_path, version):
-    """Though another client gave CUPTI its clock again. Each comes after its call, but for the few where a reading of the clocks was
+def test_kernels_keep_order_after_the_clock_was_reset(tmp_path, version):
+    """Another client set CUPTI's clock and reset it. Kernels begin after their calls, except the few for which reading the clocks was
     interrupted."""
     result = gpu_run("second_client", tmp_path, "--first", 1, "--length", 1, "--clock", 1, "--steps", 40, faults=f"default_clock=600,version={version}",
                      WAIT=5, WARMUP=1, ACTIVE=30)
@@ -256,8 +256,8 @@ def test_first_kernels_by_the_systems_clock(tmp_path, version):
 
 
 @pytest.mark.parametrize("version", [18, 130001])
-def test_kernels_before_their_launch(tmp_path, version):
-    """A device clock that is 1 ms slow: every kernel stands where it says, counted, without an arrow back in time."""
+def test_kernels_before_their_launch_are_counted(tmp_path, version):
+    """The device clock is 1 ms slow. Kernels keep their times and are counted. No arrow goes back in time."""
     result = faulty(tmp_path, f"skew_ns=-1000000,version={version}")
     trace = result.trace()
     assert counts(trace)["kernel"] == LAUNCHED and lost(trace) == {}
@@ -272,8 +272,8 @@ quick = pytest.mark.skipif(bool(SANITIZER), reason="under a sanitizer's runtime 
 
 @quick
 @pytest.mark.parametrize("ppm, version", matrix([(50, 130001), (500, 130001), (500, 18)], (500, 130001), (500, 18)))
-def test_the_systems_clock_is_slewed(tmp_path, ppm, version):
-    """As NTP does it, but every 20 ms the other way: each call is joined to its hook, each kernel comes after its call."""
+def test_slewed_system_clock_loses_no_joins(tmp_path, ppm, version):
+    """The clock is slewed as by NTP, in the other direction every 20 ms. Each call joins its hook, and each kernel begins after its call."""
     faults = f"slew_ppm={ppm},version={version}"
     faulty(tmp_path / "many", faults, "--threads", 2, "--streams", 2, "--launches", 8000, SCHEDULE_SCOPE="none").whole()
     for program in ("copies", "events"):
@@ -281,8 +281,8 @@ def test_the_systems_clock_is_slewed(tmp_path, ppm, version):
 
 
 @quick
-def test_the_systems_clock_is_slewed_fast(tmp_path):
-    """Ten times what NTP does at most: what cannot be joined is counted, and is little."""
+def test_fast_slewing_loses_few_joins(tmp_path):
+    """Ten times NTP's limit. Few calls cannot be joined, and these are counted."""
     trace = faulty(tmp_path, "slew_ppm=5000", "--threads", 2, "--launches", 8000, SCHEDULE_SCOPE="none").trace()
     found = lost(trace)
     assert counts(trace)["kernel"] == 16000 and set(found) <= {"call_without_record"}, found
@@ -290,8 +290,8 @@ def test_the_systems_clock_is_slewed_fast(tmp_path):
 
 
 @pytest.mark.parametrize("step_us", matrix([-5, 100000, -1000000, 3600000000], 100000, -1000000))
-def test_the_systems_clock_is_set(tmp_path, step_us):
-    """Once, while kernels run: what CUPTI stamped across it, or what fits before and after, is counted; all else has its place."""
+def test_setting_the_system_clock_loses_few_joins(tmp_path, step_us):
+    """The clock is set once while kernels run. Records around that moment may be ambiguous; these are counted, and all others are joined."""
     trace = faulty(tmp_path, f"step_us={step_us}", "--threads", 2, "--launches", 8000, "--ns", 40000, "--sync", 10,
                    SCHEDULE_SCOPE="none").trace()
     found = lost(trace)
@@ -299,13 +299,13 @@ def test_the_systems_clock_is_set(tmp_path, step_us):
     assert sum(found.values()) < 800 and counts(trace)["kernel"] >= 16000 - sum(found.values()), (found, counts(trace))
 
 
-def test_kernels_long_after_their_launch(tmp_path):
+def test_fast_device_clock_is_no_problem(tmp_path):
     result = faulty(tmp_path, "skew_ns=1000000")
     assert result.whole()["cprof"]["gpu"]["before_call"] == 0
 
 
-def test_correlation_ids_wrap(tmp_path):
-    """At 2^32: every kernel has its call; arrows after the wrap have numbers of their own."""
+def test_wrapped_correlation_ids_stay_joined(tmp_path):
+    """Correlation ids wrap at 2^32. Every kernel has its call, and arrows after the wrap have new ids."""
     result = faulty(tmp_path, "wrap=1")
     trace = result.trace()
     problems = [p for p in consumers.gpu_problems(trace, result.launched) if "arrow" not in p]
@@ -320,7 +320,7 @@ def test_correlation_ids_wrap(tmp_path):
 # ---- a CUPTI that hangs --------------------------------------------------------------------------------------
 
 def not_finished(result):
-    """One line says so, and truly what there is of the trace: one file that opens, or none where all was over before it was made."""
+    """Checks that one line reports the unfinished trace and whether there is a file. A file, if any, can be read."""
     line, = words(result)
     assert result.rc == 0 and "CPROF_DRAIN_DEADLINE_MS" in line and result.traces == [] and len(result.parts) < 2, result.err
     assert ("what is on disk opens as it is" if result.parts else "nothing of it is on disk") in line
@@ -328,36 +328,36 @@ def not_finished(result):
         load(path)
 
 
-def test_a_flush_that_never_returns(tmp_path):
-    """The program ends within the deadline; one line; what is on disk opens."""
+def test_hanging_flush_does_not_hold_up_the_exit(tmp_path):
+    """The program ends within the deadline with one line, and the open file can be read."""
     result = faulty(tmp_path, "hold_flush=1", DRAIN_DEADLINE_MS=700)
     not_finished(result)
 
 
-def test_a_flush_that_never_returns_before_anything_is_on_disk(tmp_path):
-    """No file is promised that is not there."""
+def test_hanging_flush_without_a_file_promises_none(tmp_path):
+    """The flush hangs before the file exists; the line must not name a file."""
     result = gpu_run("exit_now", tmp_path, faults="hold_flush=1", DRAIN_DEADLINE_MS=300, SCHEDULE_SCOPE="none")
     not_finished(result)
     assert result.parts == []
 
 
-def test_letting_go_of_cupti_never_returns(tmp_path):
-    """cuptiUnsubscribe hangs when all is written: the program ends, the trace is whole, one line says it."""
+def test_hanging_unsubscribe_keeps_the_trace(tmp_path):
+    """cuptiUnsubscribe hangs after the trace was written. The program ends with one line and a finished trace."""
     result = faulty(tmp_path, "cupti_error=cuptiUnsubscribe:-1", DRAIN_DEADLINE_MS=700, timeout=60)
     line, = words(result)
     assert "CUPTI" in line and "CPROF_DRAIN_DEADLINE_MS" in line
     assert counts(result.trace())["kernel"] == LAUNCHED and lost(result.trace()) == {}
 
 
-def test_a_hang_in_the_middle_of_steps(tmp_path):
-    """The stepping thread is not taken along."""
+def test_hanging_flush_does_not_stop_the_steps(tmp_path):
+    """The flush hangs on cprof's thread; the program's thread goes on with its steps."""
     result = gpu_run("train", tmp_path, "--steps", 40, faults="hold_flush=1", WARMUP=1, ACTIVE=2, REPEAT=3, DRAIN_DEADLINE_MS=700)
     assert result.rc == 0, result.err
     assert words(result)
 
 
-def test_a_hang_while_kinds_are_switched_off(tmp_path):
-    """At exit, in cprof's thread: the program waits for it no longer than it said."""
+def test_hanging_disable_does_not_hold_up_the_exit(tmp_path):
+    """cuptiActivityDisable hangs on cprof's thread at the exit. The program waits for CPROF_DRAIN_DEADLINE_MS at most."""
     began = time.monotonic()
     result = gpu_run("outlive", tmp_path, "--steps", 60, "--at", 100, faults="hold_disable=1", SCHEDULE_SCOPE="none", DRAIN_DEADLINE_MS=700,
                      timeout=60)
@@ -366,16 +366,16 @@ def test_a_hang_while_kinds_are_switched_off(tmp_path):
     assert "CPROF_DRAIN_DEADLINE_MS" in line
 
 
-def test_a_program_that_ends_in_the_middle_of_a_drain(tmp_path):
-    """Past the deadline no call of CUPTI is begun: the driver may go down at any moment. The file is not called whole."""
+def test_no_cupti_call_after_the_deadline(tmp_path):
+    """After the deadline cprof calls CUPTI no more, because the driver may shut down at any moment. The file does not count as complete."""
     result = gpu_run("exit_now", tmp_path, "--launches", 50000, "--ns", 100, "--linger", 300, DRAIN_DEADLINE_MS=1, SCHEDULE_SCOPE="none",
                      faults="late_ms=1")
     assert result.cupti["misuse"] == 0, result.err
     not_finished(result)
 
 
-def test_records_never_finish(tmp_path):
-    """A kernel that outlives the deadline, delivered unfinished by the forced flush (its default) or not at all: counted once."""
+def test_unfinished_kernels_are_counted_once(tmp_path):
+    """A kernel outlives the deadline. The forced flush delivers it unfinished, which is the default, or not at all."""
     for fault in ("forced_unfinished=1", "forced_unfinished=0"):
         result = gpu_run("exit_now", tmp_path / fault, "--launches", 1, "--ns", 5000000000, faults=fault, DRAIN_DEADLINE_MS=2000)
         found = lost(result.trace())
@@ -383,8 +383,9 @@ def test_records_never_finish(tmp_path):
         assert found and set(found) <= {"launch_without_kernel", "gpu_unfinished", "call_without_record"}, (fault, found)
 
 
-def test_the_last_buffers_come_after_the_flush(tmp_path):
-    """At exit a kernel is still running when the deadline is near: what was finished before it is in the trace all the same."""
+def test_late_last_buffers_are_in_the_trace(tmp_path):
+    """At the exit a kernel runs beyond the deadline, and the buffers come after the forced flush. Kernels that finished before it are in the
+    trace."""
     result = gpu_run("outlive", tmp_path, "--steps", 5, "--at", 4, "--ms", 5000, "--wait", 0, faults="late_forced_ms=30",
                      DRAIN_DEADLINE_MS=2000, WARMUP=1, ACTIVE=100)
     trace = result.trace()
@@ -394,25 +395,24 @@ def test_the_last_buffers_come_after_the_flush(tmp_path):
 
 # ---- small memory --------------------------------------------------------------------------------------------
 
-def test_a_tiny_ring(tmp_path):
-    """The hooks' records are lost and counted; CUPTI's are all there."""
+def test_tiny_ring_loses_no_gpu_records(tmp_path):
+    """Records of the hooks are lost and counted. CUPTI's records are complete."""
     result = faulty(tmp_path, "", "--threads", 4, "--streams", 2, "--launches", 8000, "--ns", 1000, RING_KB=64, SCHEDULE_SCOPE="none",
-                    DRAIN_DEADLINE_MS=120000)  # a sanitizer needs its time
+                    DRAIN_DEADLINE_MS=120000)  # sanitizers are slow
     trace = result.trace()
     assert counts(trace)["kernel"] == 32000
     assert set(lost(trace)) <= {"ring_full"}
     assert len(events(trace, ph="X", name="cudaLaunchKernel")) == 32000
 
 
-def test_the_trace_is_full(tmp_path):
-    """CPROF_MAX_TRACE_MB: counted, and the file is whole."""
+def test_full_trace_counts_lost_gpu_records(tmp_path):
+    """At CPROF_MAX_TRACE_MB further records are dropped and counted, and the trace is finished."""
     result = faulty(tmp_path, "", "--launches", 20000, MAX_TRACE_MB=1, WARMUP=0, ACTIVE=1000)
     trace = result.trace()
     assert set(lost(trace)) <= {"file_limit", "before_first_step_full"} and lost(trace)
     assert DEVICE and counts(trace)["kernel"] <= 40000
 
 
-def test_programs_below_a_shell_with_faults(tmp_path):
-    """A child that does not use the GPU is untouched by all this."""
+def test_program_without_gpu_ignores_gpu_faults(tmp_path):
     result = run(["/bin/sh", "-c", "exit 3"], tmp_path, env={"SIM_FAULTS": "no_driver"})
     assert result.rc == 3 and result.err == "" and result.traces == []

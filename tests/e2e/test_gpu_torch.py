@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real PyTorch over the simulated GPU: an operator of the script's own launches kernels in a library that knows nothing of torch, so that
-operators, ranges and steps are real and only the device is not."""
+"""Real PyTorch over the simulated GPU. A custom operator launches kernels through a library that is independent of torch: operators, ranges
+and steps are real, and only the device is simulated."""
 
 import json
 import sys
@@ -40,8 +40,8 @@ for step in range(8):
 
 @pytest.fixture(scope="module", params=["13", "11.8"])
 def trace(request, tmp_path_factory):
-    """Steps 2 to 4 of the script, with CUPTI of two ages. A torch that was built for CUDA brings NVIDIA's runtime and CUPTI, which do not work on
-    a simulated driver: beside it the script's library has the runtime inside, and the simulated CUPTI is loaded before torch's."""
+    """Steps 2 to 4 of the script, with two versions of CUPTI. A torch built for CUDA brings NVIDIA's runtime and CUPTI, which do not work on the
+    simulated driver. With it, the script's library has the runtime linked in, and the simulated CUPTI is loaded before torch's."""
     folder = tmp_path_factory.mktemp("torch")
     script = folder / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
@@ -58,7 +58,7 @@ def rows(trace, category, name=None):
     return [e for e in support.events(trace, ph="X", cat=category) if name is None or e["name"] == name]
 
 
-def test_every_kernel_is_there_and_joined(trace):
+def test_every_kernel_is_recorded_and_joined(trace):
     assert consumers.gpu_problems(trace, {"kernels": 15}) == []
     assert lost(trace) == {}
 
@@ -77,7 +77,7 @@ def test_kernels_belong_to_the_operator_that_launched_them(trace):
         assert around[0] <= start and end <= around[1]
 
 
-def test_ranges_stand_where_their_kernels_ran(trace):
+def test_gpu_ranges_cover_their_kernels(trace):
     names = sorted(e["name"] for e in rows(trace, "gpu_user_annotation"))
     assert names == ["forward"] * 3 + ["train"] * 3
     kernels = [support.span_ns(e) for e in rows(trace, "kernel")]
@@ -87,11 +87,11 @@ def test_ranges_stand_where_their_kernels_ran(trace):
         assert len(inside) == 3 and inside[0][0] == start and inside[-1][1] == end
 
 
-def test_steps_are_the_optimizers(trace):
+def test_optimizer_marks_the_steps(trace):
     assert [e["name"] for e in rows(trace, "user_annotation") if e["name"].startswith("ProfilerStep")] == [
         f"ProfilerStep#{n}" for n in (2, 3, 4)]
 
 
-def test_devices_and_versions_stand_in_the_head(trace):
+def test_head_has_devices_and_cupti_version(trace):
     assert [d["id"] for d in trace["deviceProperties"]] == [0, 1] and trace["cupti_version"] in (18, 130001)
     assert json.dumps(trace["deviceProperties"])

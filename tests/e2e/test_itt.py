@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ITT: PyTorch's ranges and emit_itt, a client in C, and Intel's own Python package where it is installed."""
+"""ITT: PyTorch's ranges and emit_itt, a client in C, and Intel's Python package if it is installed."""
 
 import collections
 import functools
@@ -20,7 +20,7 @@ AWKWARD = 'quote " and \\ \n\x01 bad \ufffd utf8'  # the name of the client's in
 
 @functools.cache
 def no_itt():
-    """Why this torch makes no ITT calls; None when it does."""
+    """Why this torch makes no ITT calls; None if it makes them."""
     code = "import torch; print(torch.__version__, torch.profiler.itt.is_available())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     return None if done.stdout.strip().endswith("True") else f"torch {done.stdout.strip() or 'is missing'}: built without ITT"
@@ -33,7 +33,7 @@ def torch_itt():
 
 
 def rows(one):
-    """{tid: name} of the thread rows; the last name counts."""
+    """{tid: name} of the thread rows; the last name wins."""
     return {e["tid"]: e["args"]["name"] for e in support.events(one.data, ph="M", name="thread_name")}
 
 
@@ -46,7 +46,7 @@ def client(folder, *args, **settings):
 # ---- PyTorch -------------------------------------------------------------------------------------------------
 
 def test_torch_ranges(torch_itt, tmp_path):
-    """The calls answer as without cprof (nothing, in every torch so far) and stand in the trace, nested."""
+    """The calls return the same as without cprof, and their ranges nest in the trace."""
     plain = printed(run("itt.py", tmp_path / "plain", "ranges", preload=False))
     done = run("itt.py", tmp_path / "traces", "ranges", STEP="manual", **ALWAYS)
     assert printed(done) == plain and plain["available"]
@@ -61,30 +61,30 @@ def test_torch_ranges(torch_itt, tmp_path):
     assert any(inner[0] <= support.span_ns(e)[0] <= inner[1] for e in one.ops("aten::add"))
 
 
-def test_torch_ranges_after_waking(torch_itt, tmp_path):
+def test_torch_ranges_after_cprof_started(torch_itt, tmp_path):
     one = Trace(run("itt.py", tmp_path, "before", STEP="manual", **ALWAYS).traces[0])
     assert len(one.ranges("^late$")) == 1 and one.lost == 0
 
 
-def test_emit_itt(torch_itt, tmp_path):
-    """Every operator inside has its range. emit_itt ends it behind the operator's end; none is lost over that."""
+def test_emit_itt_gives_each_operator_a_range(torch_itt, tmp_path):
+    """emit_itt ends a range after the operator's end; no range is lost because of that."""
     one = Trace(run("itt.py", tmp_path, "emit", STEP="manual", **ALWAYS).traces[0])
     assert one.lost == 0, one.account["lost"]
     ranges = collections.Counter(e["name"] for e in one.ranges() if not e["name"].startswith("ProfilerStep"))
     ops = collections.Counter(e["name"] for e in one.ops())
     assert ranges["MulBackward0"] == 1 and ranges["aten::mul"] == 2
-    assert ranges - ops == collections.Counter(), "no range without its operator"
+    assert ranges - ops == collections.Counter(), "each range has its operator"
     engine, = one.ops(r"evaluate_function: MulBackward0$")
     assert engine["args"]["Sequence number"] == one.ops("^MulBackward0$")[0]["args"]["Sequence number"]
 
 
-def test_torch_pop_without_push(torch_itt, tmp_path):
+def test_torch_pop_without_push_is_counted(torch_itt, tmp_path):
     one = Trace(run("itt.py", tmp_path, "unbalanced", STEP="manual", **ALWAYS).traces[0])
     assert {e["name"]: e["args"].get("finished") for e in one.ranges("^(left|ended)")} == {"left open": "false", "ended": None}
-    assert one.account["lost"]["total"] <= 1  # the pop; the file may begin to count behind it
+    assert one.account["lost"]["total"] <= 1  # the pop, unless the file began to count after it
 
 
-def test_torch_step_by_range(torch_itt, tmp_path):
+def test_torch_range_marks_steps(torch_itt, tmp_path):
     done = run("itt.py", tmp_path, "ranges", STEP="itt:step *", **ALWAYS)
     one = trace(done)
     assert sorted(one.steps) == [0, 1, 2]
@@ -93,15 +93,15 @@ def test_torch_step_by_range(torch_itt, tmp_path):
 
 # ---- C -------------------------------------------------------------------------------------------------------
 
-def test_client_without_the_library(tmp_path):
+def test_client_without_cprof_finds_no_collector(tmp_path):
     done = subprocess.run([CLIENT], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == ("no collector\n", "", 0)
     done = support.run([CLIENT], tmp_path / "off", ENABLED="0")
     assert (done.out, done.err) == ("no collector\n", "")
 
 
-def test_client(tmp_path):
-    """The first domain and string are the static part's own; metadata, marks, counters, pause, names."""
+def test_client_tasks_marks_counters_and_names(tmp_path):
+    """Metadata, marks, counters, pause and thread names. The client's first domain and string come from ITT's static part."""
     one = Trace(client(tmp_path).traces[0])
     assert one.lost == 0, one.account["lost"]
     spans = [e for e in one.ranges() if not e["name"].startswith("ProfilerStep")]
@@ -122,9 +122,9 @@ def test_client_marks_steps(tmp_path):
 
 
 @pytest.mark.parametrize("wait", [1, 0])
-def test_tasks_of_the_warmup_step(wait, tmp_path):
-    """They stand nowhere, as libraries make tasks, too; nor do those of a step that is skipped. Marks and counters stand at the head of
-    the file of the window that they precede, as all markers do. Without a wait, the warmup step is the one that is kept until a mark comes."""
+def test_tasks_of_skipped_steps_are_left_out(wait, tmp_path):
+    """Tasks of warmup and skipped steps are dropped, because libraries make many. Marks and counters of the warmup step stand at the head of
+    its window's file, as all markers do. Without a wait, the warmup step is step 0, which is kept until the first mark."""
     one = trace(client(tmp_path, STEP="itt:step ?", WARMUP=1, ACTIVE=1, WAIT=wait))
     recorded = wait + 1
     assert sorted(one.steps) == [recorded] and one.lost == 0
@@ -137,8 +137,8 @@ def test_tasks_of_the_warmup_step(wait, tmp_path):
     assert early[0]["args"]["domain"] == "client"
 
 
-def test_onednn_in_the_warmup_step(torch_itt, tmp_path):
-    """The trace begins with a recorded step. All of oneDNN's tasks in such a step are there, and none before."""
+def test_onednn_tasks_begin_with_the_first_recorded_step(torch_itt, tmp_path):
+    """All of oneDNN's tasks of the recorded steps are there, and none from before."""
     done = support.run([sys.executable, ROOT / "tests/e2e/train_cnn.py", "--steps", 5, "--workers", 0], tmp_path, WARMUP=2, ACTIVE=2)
     one = trace(done)
     assert sorted(one.steps) == [2, 3] and one.lost == 0
@@ -147,7 +147,7 @@ def test_onednn_in_the_warmup_step(torch_itt, tmp_path):
         pytest.skip("this torch's oneDNN makes no ITT calls")
     named = one.by_step(tasks)
     assert sorted(named) == [2, 3] and collections.Counter(named[2]) == collections.Counter(named[3])
-    assert collections.Counter(named[2])["convolution"] >= 4, "two convolutions, there and back"
+    assert collections.Counter(named[2])["convolution"] >= 4, "two convolutions, forward and backward"
     assert min(support.to_ns(e["ts"]) for e in one.data["traceEvents"] if e["ph"] in "Xib") >= one.steps[2][0]
 
 
@@ -155,7 +155,7 @@ def test_marks_mark_steps(tmp_path):
     assert sorted(trace(client(tmp_path, STEP="itt:mom*")).steps) == [0, 1, 2, 3]
 
 
-def test_many_threads(tmp_path):
+def test_tasks_of_many_threads_lose_nothing(tmp_path):
     one = Trace(client(tmp_path, "threads").traces[0])
     assert one.lost == 0
     names = rows(one)
@@ -165,7 +165,7 @@ def test_many_threads(tmp_path):
 
 
 @perfetto.needed
-def test_perfetto_imports_it(tmp_path):
+def test_perfetto_imports_itt_traces(tmp_path):
     for mode in ("rounds", "threads"):
         done = client(tmp_path / mode, mode)
         assert perfetto.import_errors(done.traces[0]) == []
@@ -198,7 +198,7 @@ ender.join()
 """
 
 
-def test_ittapi(tmp_path):
+def test_intels_python_package(tmp_path):
     if subprocess.run([sys.executable, "-c", "import ittapi"], capture_output=True).returncode:
         pytest.skip("the tests' Python has no ittapi package (PyPI), which holds Intel's static part")
     done = support.run([sys.executable, "-c", ITTAPI], tmp_path, STEP="itt:step *", **ALWAYS)

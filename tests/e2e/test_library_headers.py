@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prototypes and numbers by which cuBLAS, cuBLASLt and cuDNN are interposed, against those libraries' own headers where this machine has
-some: a CUDA toolkit (CUDA_HOME, /usr/local/cuda), NVIDIA's wheels in .venv, or the folders in LIBRARY_HEADERS (separated by colons)."""
+"""Compares the prototypes and constants with which cprof interposes cuBLAS, cuBLASLt and cuDNN with those libraries' own headers, if this
+machine has any: a CUDA toolkit (CUDA_HOME, /usr/local/cuda), NVIDIA's wheels in .venv, or the folders in LIBRARY_HEADERS (with colons)."""
 
 import glob
 import os
@@ -16,7 +16,7 @@ from conftest import BUILD, ROOT
 
 HEADERS = {"CUBLAS": ["cublas_v2.h", "cublasLt.h"], "CUDNN": ["cudnn.h"]}
 
-# A parameter is the same when the processor passes it alike: a pointer, a whole number of so many bytes, a floating-point number.
+# Parameters match if the calling convention passes them alike: pointers, integers of the same size, floating-point numbers of the same size.
 CHECK = """
 template <class T> constexpr int passed = std::is_pointer<T>::value ? 1 : std::is_floating_point<T>::value ? 100 + sizeof(T)
     : std::is_enum<T>::value || std::is_integral<T>::value ? 200 + sizeof(T) : 300 + sizeof(T);
@@ -32,7 +32,7 @@ template <class R, class... A, class S, class... B> struct alike<R (*)(A...), S 
 
 
 def folders():
-    """[(library, folder, further include folders)] of headers that are here."""
+    """[(library, folder, further include folders)] of the headers on this machine."""
     made = (BUILD / "cuda.mk").read_text() if (BUILD / "cuda.mk").exists() else ""
     configured = [str(ROOT / p) for line in re.findall(r"^CUDA_INC := (.*)$", made, re.MULTILINE) for p in line.split()]
     places = [p for p in os.environ.get("LIBRARY_HEADERS", "").split(":") if p] + configured
@@ -62,13 +62,13 @@ def numbers():
     return re.findall(r"^NUMBER\((\w+), (\w+), (\d+)\)$", text, re.MULTILINE)
 
 
-def test_every_row_and_number_is_read():
+def test_parses_every_row_and_number():
     assert len(rows()) > 80 and {"cublasSgemm_v2", "cublasSgemm_v2_64", "cublasLtMatmul", "cudnnBackendExecute", "sgemm_"} <= set(rows())
     assert len(numbers()) == (ROOT / "preload/flops/library_numbers.def").read_text().count("\nNUMBER(")
 
 
 @pytest.mark.parametrize("library, folder, more", folders() or [(None, None, None)], ids=lambda v: v if isinstance(v, str) else "")
-def test_rows_are_those_of_the_headers(library, folder, more, tmp_path):
+def test_rows_match_the_headers(library, folder, more, tmp_path):
     if not library:
         pytest.skip("no cublas_v2.h or cudnn.h on this machine (LIBRARY_HEADERS may name folders)")
     compiler = shutil.which("g++") or shutil.which("clang++")
@@ -77,7 +77,7 @@ def test_rows_are_those_of_the_headers(library, folder, more, tmp_path):
     options = ["-x", "c++", "-std=c++17", "-I", folder, *(o for p in more for o in ("-I", p))]
     includes = "".join(f"#include <{name}>\n" for name in ["cstdint", "type_traits", *HEADERS[library]])
     header = preprocessed(compiler, includes, *options)
-    # what C++ overloads is the library's own call and an inline one around it
+    # cublas_v2.h has an inline C++ overload of some calls, which would make &symbol ambiguous
     header = re.sub(r"static inline cublasStatus_t cublas\w+\([^{;]*\) *\{.*?\n\}", "", header, flags=re.DOTALL)
     prefix = library.lower()
     known = {symbol: row for symbol, row in rows().items() if symbol.startswith(prefix)}

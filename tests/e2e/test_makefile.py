@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Makefile on a machine that lacks what cprof can do without: ISA-L's header, libsupc++."""
+"""The Makefile on a machine without cprof's optional dependencies: ISA-L's header and libsupc++."""
 
 import os
 import re
@@ -11,10 +11,10 @@ from conftest import BUILD, ROOT
 from support import events, load, python, run
 
 OPTIONAL = ["isa-l.h", "libsupc++.a"]
-# What the text of a source holds that asks for one of these.
+# Sources that match this use an optional dependency.
 ASKS = re.compile(r"isa-l|IGZIP|NO_DEMANGLE|__cxa_demangle")
 
-# What is hidden is an error when included, and is a name without a folder when asked for, as gcc and clang say of an absent file.
+# Including a hidden header is an error. -print-file-name of a hidden library prints the bare name, as gcc and clang do for a missing file.
 COMPILER = """\
 #!/bin/sh
 case "$*" in
@@ -25,7 +25,7 @@ exec {compiler} -I {hidden} "$@"
 
 
 def compiler_without(folder, names):
-    """A compiler for which none of these headers and libraries is there."""
+    """A compiler that cannot find these headers and libraries."""
     hidden = folder / "hidden"
     for name in names:
         (hidden / name).parent.mkdir(parents=True, exist_ok=True)
@@ -44,18 +44,18 @@ def make(*args):
 
 
 def variable(name, *args):
-    """A variable of the Makefile as make expands it."""
+    """The value of a Makefile variable."""
     printer = f"--eval=told-by-test: ; @echo '<$({name})>'"
     return make("-s", *args, printer, "told-by-test").split("<")[1].split(">")[0]
 
 
-def test_optional_headers_are_taken_when_they_are_there(tmp_path):
+def test_make_uses_isa_l_if_its_header_exists(tmp_path):
     (tmp_path / "isa-l.h").write_text("")
     assert variable("IGZIP", f"CC=cc -I {tmp_path}") == "-DCPROF_IGZIP"
 
 
 def objects_to_start_from(build):
-    """Copies the objects that `make` has built, except those of sources that ask for what is optional. Returns the names of these."""
+    """Copies the objects that `make` has built, except those of sources that use an optional dependency. Returns the names of these sources."""
     asking = []
     for room in ("preload", "cupti", "writer"):
         for source in (ROOT / room).rglob("*.c"):
@@ -68,7 +68,7 @@ def objects_to_start_from(build):
     return sorted(asking)
 
 
-def test_library_without_what_is_optional(tmp_path):
+def test_library_builds_and_works_without_optional_parts(tmp_path):
     compiler = compiler_without(tmp_path, OPTIONAL)
     build = tmp_path / "build"
     asking = objects_to_start_from(build)

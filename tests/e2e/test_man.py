@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual pages and completions of scripts/man: complete, rendered without a warning, and checked against what they are made from."""
+"""The manual pages and completions of scripts/man: they are complete, render without warnings and match their sources."""
 
 import re
 import shutil
@@ -17,14 +17,14 @@ PAGES = sorted(path.name for path in MAN.glob("*.[137]"))
 
 
 def plain(name):
-    """The text of a page without requests and escapes."""
+    """The text of a page without troff requests and escapes."""
     text = re.sub(r"^\.(?!B).*$", "", (MAN / name).read_text(), flags=re.M)
     return re.sub(r"\\f[BIR]|\\&", "", text).replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\")
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
 @pytest.mark.parametrize("name", PAGES)
-def test_renders(name):
+def test_page_renders_without_warnings(name):
     done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", MAN / name], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stderr == "" and len(done.stdout) > 500
 
@@ -55,7 +55,7 @@ def test_bash_completes(line, offered):
     assert done.stdout.split() == offered, done.stderr
 
 
-def test_they_are_up_to_date_and_an_old_one_is_seen(tmp_path):
+def test_check_finds_an_outdated_page(tmp_path):
     check = [sys.executable, "scripts/lint/gen_man.py", "--check"]
     done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout

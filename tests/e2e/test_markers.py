@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cprof.h from C and C++ programs: what its calls return and what stands in the trace, with and without the library.
+"""cprof.h in C and C++ programs: return values and traces, with and without the library.
 
 The programs are tests/e2e/c/marks.c (one mode per test) and marks_cpp.cpp. A run has one warm-up step and two active
-ones unless a test says otherwise; each trace is checked for rows that nest.
+steps unless a test sets others. load() checks that the spans of each row nest.
 """
 
 import collections
@@ -27,8 +27,9 @@ WITHOUT = ["version []", "interned 1"] + ["step 0 action 0 recording 0", "depths
 
 
 def run(command, library=None, folder=None, lost=0, children=0, **settings):
-    """Run the program; its stdout's lines. With a library, traces go to folder, and the exit line must be the only one but for those of
-    forked children that mark steps, and count as many lost records as said (a file's own counts begin when the cprof thread opens it, which is later)."""
+    """Runs the program and returns the lines of its stdout. With a library, traces go to `folder`. The only lines on stderr are then the exit
+    line, which must count `lost` records, and one line for each forked child that marks steps. The exit line counts from the start; a file's
+    own count begins later, when the cprof thread opens the file."""
     env = dict(os.environ)
     if library:
         env |= SCHEDULE | {"LD_PRELOAD": str(library), "CPROF_FOLDER": str(folder)} | settings
@@ -70,7 +71,7 @@ def load(path):
 
 
 def events(trace, ph, name=None):
-    """Events of the program's own, in the order of time; where a coarse counter gives two the same, the longer first, then the one that began first."""
+    """The program's own events in time order. With equal times from a coarse clock, the longer event comes first, then the lower id."""
     return sorted((e for e in trace["traceEvents"] if e["ph"] == ph and name in (None, e["name"])
                    and not e["name"].startswith(("ProfilerStep#", "Record Window"))),
                   key=lambda e: (e["ts"], -e.get("dur", 0), e["args"].get("External id", 0)))
@@ -84,19 +85,19 @@ def steps(trace):
 
 # ---- every call ----------------------------------------------------------------------------------------------
 
-def test_without_the_library_nothing_happens():
+def test_calls_do_nothing_without_the_library():
     assert run([MARKS, "all"]) == WITHOUT
     for mode in ("null", "names", "long", "misuse", "many"):
         run([MARKS, mode])
 
 
-def test_disabled_library_is_like_none(library, tmp_path):
+def test_calls_do_nothing_with_the_library_disabled(library, tmp_path):
     lines = run([MARKS, "all"], library, tmp_path / "traces", CPROF_ENABLED="0")
     assert lines[1:] == [line.replace("0 0 -1 -1 -1", "0 1 1 0 -1") for line in WITHOUT[1:]]
     assert not (tmp_path / "traces").exists()
 
 
-def test_what_calls_return(library, tmp_path):
+def test_return_values_of_all_calls(library, tmp_path):
     lines = run([MARKS, "all"], library, tmp_path, lost=ALL_LOST)
     assert lines[:2] == ["version [0.1.0]", "interned 1"]
     assert [line for line in lines if line.startswith("step")] == [
@@ -105,12 +106,12 @@ def test_what_calls_return(library, tmp_path):
     assert [line for line in lines if line.startswith("depths")] == ["depths 0 1 1 0 -1"] * 4
 
 
-def test_what_stands_in_the_trace(library, tmp_path):
+def test_trace_holds_all_markers(library, tmp_path):
     run([MARKS, "all"], library, tmp_path, lost=ALL_LOST)
     trace = trace_of(tmp_path)
     edges = steps(trace)
     assert list(edges) == [1, 2]
-    # one of each per step, the warm-up step's at the head
+    # one of each per step; those of the warm-up step come first
     for name, cat in (("plain", "user_annotation"), ("full", "data,io"), ("outer", "user_annotation"),
                       ("inner", "user_annotation")):
         spans = events(trace, "X", name)
@@ -126,7 +127,7 @@ def test_what_stands_in_the_trace(library, tmp_path):
     assert all("finished" not in e["args"] for e in events(trace, "X"))
 
 
-def test_counters(library, tmp_path):
+def test_counters_keep_their_values(library, tmp_path):
     run([MARKS, "all"], library, tmp_path, lost=ALL_LOST)
     trace = trace_of(tmp_path)
     assert [e["args"] for e in events(trace, "C", "loss")] == [{"value": 0.5}, {"value": 1.5}, {"value": 2.5}]
@@ -135,7 +136,7 @@ def test_counters(library, tmp_path):
     assert all(math.isfinite(value) for e in events(trace, "C") for value in e["args"].values())
 
 
-def test_null(library, tmp_path):
+def test_null_names_and_markers_are_harmless(library, tmp_path):
     assert run([MARKS, "null"], library, tmp_path) == ["1"]
     trace = trace_of(tmp_path)
     assert len(events(trace, "X", "")) == len(events(trace, "i", "")) == 3
@@ -143,7 +144,7 @@ def test_null(library, tmp_path):
 
 # ---- names ---------------------------------------------------------------------------------------------------
 
-def test_awkward_names(library, tmp_path):
+def test_awkward_names_are_kept(library, tmp_path):
     run([MARKS, "names"], library, tmp_path)
     trace = trace_of(tmp_path)
     names = ['quote " and \\ backslash', "line\nbreak\r\ttab", "\x01\x02\x1f control", "héllo € 😀",
@@ -155,7 +156,7 @@ def test_awkward_names(library, tmp_path):
     assert {e["name"] for e in events(trace, "X")} == set(names)
 
 
-def test_long_names(library, tmp_path):
+def test_long_names_are_cut(library, tmp_path):
     run([MARKS, "long"], library, tmp_path, lost=3)
     trace = trace_of(tmp_path)
     assert sorted(len(e["name"]) for e in events(trace, "X")) == [60000] * 3 + [65536] * 3
@@ -163,25 +164,25 @@ def test_long_names(library, tmp_path):
     assert {c for e in events(trace, "X") for c in e["name"]} == {"n"}
 
 
-def test_many_markers(library, tmp_path):
+def test_many_markers_keep_their_names(library, tmp_path):
     run([MARKS, "many"], library, tmp_path)
     trace = trace_of(tmp_path)
     assert [e["name"] for e in events(trace, "X")] == [f"marker {i}" for i in range(100)] * 3
 
 
-# ---- what does not fit ---------------------------------------------------------------------------------------
+# ---- misuse and edges ---------------------------------------------------------------------------------------
 
-def test_misuse_is_counted_and_never_unbalances(library, tmp_path):
-    # per step: a finish, a pop, a second start, two that are cut
+def test_misuse_is_counted_and_nesting_stays_valid(library, tmp_path):
+    # lost per step: a finish, a pop, a second start, two cut markers
     run([MARKS, "misuse"], library, tmp_path, lost=3 * 5)
     trace = trace_of(tmp_path)
     found = [(e["name"], e["args"].get("finished")) for e in events(trace, "X")]
     assert found == [("twice", None), ("a", None), ("b", "false"), ("cut too", None), ("b", "false")] * 3
 
 
-def test_durations_across_edges_belong_to_where_they_begin(library, tmp_path):
-    """wait 1, warmup 1, active 2, repeated: two windows. `in` begins in steps that are skipped: nowhere. `out` begins in
-    the last step of each window and ends in the next warm-up."""
+def test_range_across_steps_belongs_to_its_first_step(library, tmp_path):
+    """Two windows of wait 1, warmup 1, active 2. `in` begins in a skipped step, so no trace holds it. `out` begins in the last
+    step of each window and ends in a later step."""
     run([MARKS, "crossing"], library, tmp_path, CPROF_WAIT="1", CPROF_REPEAT="0")
     traces = [load(path) for path in sorted(tmp_path.glob("*.json"))]
     assert len(traces) == 2
@@ -197,7 +198,7 @@ def test_durations_across_edges_belong_to_where_they_begin(library, tmp_path):
         assert starts[0] < first[0] <= starts[1] < first[1] and last[0] <= starts[2] < last[1]
     
 
-def test_thread_ends_with_open_markers(library, tmp_path):
+def test_open_markers_of_an_ended_thread_are_unfinished(library, tmp_path):
     run([MARKS, "open"], library, tmp_path)
     trace = trace_of(tmp_path)
     for name in ("left open", "range left open"):
@@ -211,7 +212,7 @@ def test_open_at_exit_nests(library, tmp_path):
     assert around["args"]["finished"] == "false"
 
 
-def test_many_threads(library, tmp_path):
+def test_markers_of_many_threads_lose_nothing(library, tmp_path):
     run([MARKS, "threads"], library, tmp_path)
     trace = trace_of(tmp_path)
     rows = collections.Counter((e["tid"], e["name"]) for e in events(trace, "X"))
@@ -225,9 +226,9 @@ def test_forked_child_is_inert(library, tmp_path):
     assert events(trace, "i") == []
 
 
-def test_program_that_marks_no_step(library, tmp_path):
-    """Step 0 becomes the trace, whatever the schedule says about it; a marker that is not for active steps stays away
-    from it where step 0 would have been skipped."""
+def test_program_without_steps_gets_one_trace(library, tmp_path):
+    """Step 0 becomes the trace, whatever the schedule. A marker for warmup steps only is left out if the schedule would skip
+    step 0."""
     for wait, instants in ("0", ["only warmup", "only active"]), ("5", ["only active"]):
         folder = tmp_path / wait
         env = dict(os.environ) | SCHEDULE | {"LD_PRELOAD": str(library), "CPROF_FOLDER": str(folder), "CPROF_WAIT": wait,
@@ -243,8 +244,8 @@ def test_program_that_marks_no_step(library, tmp_path):
 
 @functools.lru_cache(maxsize=None)
 def lto_linker(compiler):
-    """(options with which this compiler's -flto can link, "") or (None, why not). Ubuntu's clang lacks the plugin for the
-    default link editor where llvm-dev is not installed; LLVM's own link editor needs none."""
+    """(options with which this compiler can link with -flto, "") or (None, why not). Without llvm-dev, Ubuntu's clang lacks the
+    plugin for the default linker; lld needs none."""
     with tempfile.TemporaryDirectory() as folder:
         for options in (), ("-fuse-ld=lld",):
             done = subprocess.run([compiler, "-flto", *options, "-x", "c", "-", "-o", f"{folder}/a"], input="int main(void) { return 0; }",
@@ -272,8 +273,8 @@ def compile_with(compiler, source, output, *options):
 @pytest.mark.parametrize("level", ["-O0", "-O2", "-O3 -flto"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_builds_of_a_c_program(library, tmp_path, compiler, level, flavour):
-    """Weak references are settled by compiler, link editor and loader together: each way of building must reach the
-    library, but for static programs, which have no loader and stay without it."""
+    """Compiler, linker and loader together resolve weak references. Every kind of build must reach the library, except static
+    programs, which have no loader."""
     program = tmp_path / "marks"
     source = ROOT / "tests/e2e/c/marks.c"
     compile_with(compiler, source, program, "-std=gnu99", "-D_GNU_SOURCE", *level.split(), *flavour.split())
@@ -283,13 +284,13 @@ def test_builds_of_a_c_program(library, tmp_path, compiler, level, flavour):
         assert lines == WITHOUT
     else:
         assert len(events(trace_of(tmp_path / "traces"), "X", "plain")) == 3
-        # markers lie on the heap, whose addresses are low where the program's are
+        # markers are on the heap, whose addresses are low if the program's are
         run([program, "misuse many"], library, tmp_path / "misuse", lost=3 * 5)
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O2 -fno-pie -no-pie", "-O3 -flto"])
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
-def test_cpp(library, tmp_path, compiler, level):
+def test_cpp_interface(library, tmp_path, compiler, level):
     program = tmp_path / "marks"
     source = ROOT / "tests/e2e/c/marks_cpp.cpp"
     compile_with(compiler, source, program, "-std=c++11", "-Wall", "-Wextra", "-pedantic", "-Wshadow", *level.split())
@@ -302,8 +303,8 @@ def test_cpp(library, tmp_path, compiler, level):
     assert [e["args"] for e in events(trace, "C")] == [{"x": 2.5}, {"x": -7}] * 3
 
 
-def test_through_a_shared_library(library, tmp_path):
-    """A library that uses cprof.h, linked with -z defs, under a program that does not know of it."""
+def test_markers_in_a_shared_library(library, tmp_path):
+    """A library, linked with -z defs, uses cprof.h; so does the program that calls it."""
     (tmp_path / "lib.c").write_text(
         '#include "preload/cprof.h"\nvoid work(void);\nvoid work(void) { cprof_range_push("in a library"); cprof_range_pop(); }\n')
     (tmp_path / "main.c").write_text(
@@ -317,7 +318,7 @@ def test_through_a_shared_library(library, tmp_path):
     assert len(events(trace_of(tmp_path / "traces"), "X", "in a library")) == 3
 
 
-DIALECT = "-masm=intel" if platform.machine() == "x86_64" else ""  # of assembly; others have one
+DIALECT = "-masm=intel" if platform.machine() == "x86_64" else ""  # dialect of assembly; other processors have only one
 
 
 @pytest.mark.parametrize("compiler,options", [

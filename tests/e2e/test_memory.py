@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor memory as a whole: the peak and who held it, leaks, allocations that fail. The numbers are those that Python gets from the
-events of the same file."""
+"""Tensor memory: the peak and its holders, leaks, failed allocations. Python recomputes the numbers from the events of the same file."""
 
 import collections
 import re
@@ -23,7 +22,7 @@ def account(one, device="CPU"):
 
 
 def operator_of(one):
-    """{External id: name of the operator that the program called}: the outermost of those around it."""
+    """{External id: name of the outermost operator around it, the one that the program called}."""
     ops = {e["args"]["External id"]: e for e in one.ops()}
     rows = collections.defaultdict(list)
     for e in sorted(ops.values(), key=lambda e: (support.span_ns(e)[0], -support.span_ns(e)[1])):
@@ -74,14 +73,14 @@ def leak(tmp_path_factory):
     return trace(run("memory.py", tmp_path_factory.mktemp("leak"), "leak", WITH_MODULES=1))
 
 
-def test_leak_is_found(leak):
-    """A MiB of each of the four steps, at the operator and the module that made it."""
+def test_leak_is_held_by_its_operator_and_module(leak):
+    """One MiB from each of the four steps is held, by the operator and the module that allocated it."""
     largest = account(leak)["end_holders"][0]
     assert largest == {"operator": "aten::zeros", "module": "Net.b.1", "bytes": 4 * MB, "allocations": 4}
 
 
-@pytest.mark.parametrize("native", matrix([0, 1], 1))  # test_readme.py has one without native frames
-def test_leak_is_found_at_its_line(tmp_path, native):
+@pytest.mark.parametrize("native", matrix([0, 1], 1))  # test_readme.py has the case without native frames
+def test_leak_is_held_by_its_line(tmp_path, native):
     one = trace(run("memory.py", tmp_path, "leak", WITH_MODULES=1, WITH_STACK=1, NATIVE_STACK=native))
     held = [h for h in account(one)["end_holders"] if h["operator"] == "aten::zeros" and h["bytes"] >= MB]
     assert sum(h["bytes"] for h in held) == 4 * MB and sum(h["allocations"] for h in held) == 4
@@ -95,7 +94,7 @@ def test_leak_is_found_at_its_line(tmp_path, native):
     assert len(held) == 1 or native
 
 
-def test_peak_and_holders(leak):
+def test_peak_and_holders_match_the_events(leak):
     found = account(leak)
     most, then, end = replay(leak)
     assert found["peak_bytes"] == most and found["begin_bytes"] == 0
@@ -107,31 +106,31 @@ def test_peak_and_holders(leak):
     assert found["end_bytes"] == leak.memory()[-1]["args"]["Total Allocated"] == sum(b for b, _ in end.values())
 
 
-def test_module_on_each_event(leak):
+def test_each_memory_event_has_its_module(leak):
     kept = [e for e in leak.memory() if e["args"]["Bytes"] == MB]
     assert len(kept) == 4 and {e["args"][KEY] for e in kept} == {"Net.b.1"}
 
 
-def test_without_modules(tmp_path):
+def test_memory_without_modules(tmp_path):
     one = trace(run("memory.py", tmp_path, "leak"))
     found = account(one)
     assert not one.spans("nn_module") and not [e for e in one.ops() if KEY in e["args"]] and "with_modules" not in one.data
     assert found["end_holders"][0] == {"operator": "aten::zeros", "bytes": 4 * MB, "allocations": 4}
 
 
-def test_several_threads(tmp_path):
-    """Rings are emptied one after the other; what they hold is counted in order of time."""
+def test_memory_of_several_threads_is_in_time_order(tmp_path):
+    """cprof empties the threads' rings one after the other, and counts their events in time order."""
     one = trace(run("memory.py", tmp_path, "threads"))
     found = account(one)
     totals = [e["args"]["Total Allocated"] for e in one.memory()]
     assert found["peak_bytes"] == max(totals) and len({e["tid"] for e in one.memory()}) > 3
     held = sum(h["bytes"] for h in found["peak_holders"]) + found["peak_other_holders_bytes"]
-    # two threads may take their totals in one order and the time in the other
+    # two threads may read totals and times in different orders
     assert abs(found["peak_unknown_bytes"]) <= 3 * 7000 * 4 and held + found["peak_unknown_bytes"] == found["peak_bytes"]
     assert_same(found["end_holders"], found["end_other_holders_bytes"], replay(one)[2])
 
 
-def test_off(tmp_path):
+def test_memory_off_records_nothing(tmp_path):
     one = trace(run("memory.py", tmp_path, "leak", PROFILE_MEMORY=0))
     assert "memory" not in one.account and not one.memory()
 
@@ -142,7 +141,7 @@ def out_of_memory(one):
     return event["args"]
 
 
-def test_out_of_memory(tmp_path):
+def test_failed_allocation_names_the_largest_holders(tmp_path):
     result = run("memory.py", tmp_path, "oom", WITH_MODULES=1)
     assert result.out == "caught\ndone\n"
     args = out_of_memory(trace(result))
@@ -152,8 +151,8 @@ def test_out_of_memory(tmp_path):
     assert sum(h["bytes"] for h in args["Largest Holders"]) == args["Total Allocated"]
 
 
-def test_out_of_memory_is_in_the_file_before_the_program_dies(tmp_path):
-    """SIGKILL right behind the error: the open file holds it."""
+def test_failed_allocation_is_in_the_open_file(tmp_path):
+    """SIGKILL comes right after the error."""
     result = run("memory.py", tmp_path, "die")
     assert result.rc == -9 and result.out == "caught\n"
     [part] = [path for path in tmp_path.iterdir() if path.name.endswith(".part")]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPROF_WITH_MODULES: operators know their module, forward and backward; a row shows which module runs; the program is as
-without it."""
+"""CPROF_WITH_MODULES: forward and backward operators have their module, and a row shows the running modules. The program behaves
+as without it."""
 
 import collections
 import json
@@ -25,7 +25,7 @@ def eager(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def of(eager):
-    """{operator: Counter of modules} of step 3, with the main thread's alone under "main"."""
+    """{operator: Counter of modules} of step 3 on the main thread."""
     one = trace(eager)
     begin, end = one.steps[3]
     main = max(collections.Counter(e["tid"] for e in one.ops()).items(), key=lambda item: item[1])[0]
@@ -36,26 +36,26 @@ def of(eager):
     return found
 
 
-def test_forward(of):
+def test_forward_operators_have_their_module(of):
     assert of["aten::conv2d"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
     assert of["aten::relu"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
     assert of["aten::flatten"] == {"Net": 1}
     assert of["aten::acos"] == {None: 1}, "an operator outside of every module has none"
 
 
-def test_one_module_under_two_names(of):
-    """It has the first of its names, as in named_modules(); a list of modules is part of the path."""
+def test_shared_module_has_its_first_name(of):
+    """The module has the first of its names, as in named_modules(). A module list is part of the path."""
     assert of["aten::linear"]["Net.fc"] == 2 and of["aten::linear"]["Net.again"] == 0
     assert of["aten::linear"]["Net.blocks.0"] == 1 and of["aten::tanh"]["Net.blocks.1"] == 1
 
 
-def test_module_made_in_forward(of):
-    """It is nobody's attribute: its class stands for the name. One that is an attribute by the time it is called has that one's."""
+def test_unnamed_module_has_its_class_name(of):
+    """A module made in forward() is no attribute, so its class stands for its name. If it is an attribute when called, it has that name."""
     assert of["aten::sigmoid"] == {"Net.layer1.0.(Sigmoid)": 1, "Net.layer1.1.(Sigmoid)": 1}
     assert of["aten::linear"]["Changes.late"] + of["aten::linear"]["Changes.(Linear)"] == 1
 
 
-def test_backward(of):
+def test_backward_operators_have_their_module(of):
     assert of["ConvolutionBackward0"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
     assert of["aten::convolution_backward"] == of["ConvolutionBackward0"], "what runs inside the node belongs to it"
     assert of["autograd::engine::evaluate_function: ReluBackward0"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
@@ -63,21 +63,21 @@ def test_backward(of):
     assert of["SumBackward0"] == {None: 2}, "sum() was called outside of the models"
 
 
-def test_exception_and_recursion(of):
-    assert of["aten::exp"] == {"Raises": 1}, "the module that raised is over"
-    assert of["aten::acos"] == {None: 1}, "so is the one through which the exception left"
+def test_modules_end_after_exceptions_and_recursion(of):
+    assert of["aten::exp"] == {"Raises": 1}, "the module that raised has ended"
+    assert of["aten::acos"] == {None: 1}, "so has the module around it"
     assert of["aten::sin"] == {"Nested": 2} and of["aten::cos"] == {"Nested": 1}
     assert of["aten::tan"] == {None: 1}, "a __call__ that runs no hooks"
 
 
-def test_checkpoint(of):
-    """The forward pass that runs inside the backward pass has the names that it had."""
+def test_checkpointed_forward_keeps_its_modules(of):
+    """The forward pass that is repeated inside the backward pass has the same modules."""
     assert of["aten::linear"]["Checkpointed.body.0"] == 2 and of["aten::tanh"]["Checkpointed.body.1"] == 2
     assert of["TanhBackward0"]["Checkpointed.body.1"] == 1
 
 
-def test_threads(eager):
-    """The same module in several threads at a time, called there from outside the model."""
+def test_one_module_in_several_threads(eager):
+    """Several threads call the same module at the same time, without the model around it."""
     one = trace(eager)
     paths = collections.defaultdict(set)
     for e in one.ops("^aten::conv2d$"):
@@ -85,8 +85,8 @@ def test_threads(eager):
     assert len(paths) > 4 and set(map(frozenset, paths.values())) == {frozenset({"Net.layer1.0.conv1", "Net.layer1.1.conv1"})}
 
 
-def test_row_of_modules(eager):
-    """Beside each thread, nested, named; operators lie inside the span of their module."""
+def test_module_rows_nest_beside_their_threads(eager):
+    """Each thread has a row of modules, named and nested. Operators lie inside the span of their module."""
     one = trace(eager)
     support.validate(one.data)
     names = {e["tid"]: e["args"]["name"] for e in support.events(one.data, ph="M", name="thread_name")}
@@ -104,16 +104,16 @@ def test_row_of_modules(eager):
     assert checked > 50
 
 
-def test_program_is_as_without(eager):
+def test_hooks_are_removed_after_recording(eager):
     done = printed(eager)
-    assert done["hooks"] == [2, 2, 2, 2, 2, 0], "hooks stand while something is recorded"
-    assert done["left"] == 0 and done["alive"] == 0, "nothing is left behind or kept alive"
+    assert done["hooks"] == [2, 2, 2, 2, 2, 0], "hooks exist only while recording"
+    assert done["left"] == 0 and done["alive"] == 0, "no hook is left, and no module is kept alive"
 
 
 @needs_torch_2("torch.compile came with 2.0")
 @pytest.mark.parametrize("mode", matrix(["compiled", "late"], "late"))
-def test_torch_compile_does_the_same(mode, tmp_path):
-    """The same graphs, breaks, compiled frames and warnings; one line says what is not recorded."""
+def test_torch_compile_gives_the_same_graphs(mode, tmp_path):
+    """Graphs, graph breaks, compiled frames and warnings are the same. One line reports what is not recorded."""
     bare = run("modules.py", tmp_path / "bare", mode, env={"WHOLE_TORCH": "1"}, preload=False)
     result = run("modules.py", tmp_path / "traced", mode, WITH_MODULES=1)
     assert printed(result) == printed(bare) and printed(bare)["graphs"]
@@ -142,7 +142,7 @@ print(sys.meta_path[0] is Own, Own.asked.count("torch._dynamo"))
 
 
 @needs_torch_2("its profiler writes no Module Hierarchy without Kineto")
-def test_torchscript_as_torch_writes_it(tmp_path):
+def test_torchscript_modules_match_torchs(tmp_path):
     reference = tmp_path / "torch.json"
     printed(run("modules.py", tmp_path / "torch", "script", reference, preload=False))
     theirs = [(e["name"], e["args"].get(KEY)) for e in
@@ -150,15 +150,15 @@ def test_torchscript_as_torch_writes_it(tmp_path):
     one = trace(run("modules.py", tmp_path / "cprof", "script", WITH_MODULES=1))
     begin, end = one.steps[4]
     ours = [(e["name"], e["args"].get(KEY)) for e in one.ops() if begin <= support.span_ns(e)[0] < end]
-    # what the script itself does between the model and the step's end is the last
+    # the script's own operators between the model and the end of the step come last
     assert ours[:len(theirs)] == theirs
-    # functions of modules below modules; whether a function of the module's own (SELF) is a frame depends on torch's version
+    # functions of submodules are frames; whether the module's own function (SELF) is one depends on torch's version
     assert any("(Sequential)::forward.1(Leaf)::forward." in (path or "") for _, path in ours), {path for _, path in ours}
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGALRM"])
-def test_an_exception_of_a_signal_reaches_the_program(tmp_path, name):
-    """That comes while a module is asked for its names, and would be taken for an error of these; such an error is none of the program's."""
+def test_exception_of_a_signal_handler_reaches_the_program(tmp_path, name):
+    """The signal arrives while cprof asks a module for its names. cprof hides errors of that query from the program, but not this exception."""
     result = support.run([sys.executable, "-c", """
 import signal, sys, torch
 class Late(Exception): pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The short form of `make other-programs` and of `make fuzz` for the command's readers, each in a process of its own."""
+"""Short runs of `make other-programs` and of `make fuzz` for the command's readers, each in its own process."""
 
 import os
 import pathlib
@@ -18,19 +18,19 @@ def run(*command, cwd):
                           capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
 
 
-def test_other_peoples_programs(tmp_path):
+def test_other_peoples_programs_do_not_differ(tmp_path):
     done = run(ROOT / "tests/others/run.py", "--quick", cwd=tmp_path)
     assert done.returncode == 0 and not done.stdout.splitlines()[-1].startswith("0 compared"), done.stdout + done.stderr
     print(done.stdout)
 
 
 @pytest.mark.parametrize("kind", ["strided", "coo", "raising"])
-def test_flops_of_operators(kind, tmp_path):
+def test_flops_sweep_finds_no_wrong_count(kind, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
     done = run(ROOT / "tests/others/flops_sweep.py", kind, cwd=tmp_path)
     assert done.returncode == 0 and ", 0 wrong; " in done.stdout, done.stdout + done.stderr
 
 
-def test_damaged_traces(tmp_path):
+def test_readers_survive_damaged_traces(tmp_path):
     done = run(ROOT / "tests/fuzz/fuzz_readers.py", "--seed", 1, "--runs", 40, "--keep", pathlib.Path(tmp_path), cwd=tmp_path)
     assert done.returncode == 0 and "Done 40 runs, 0 faults" in done.stdout, done.stdout + done.stderr
