@@ -86,8 +86,8 @@ HARMS = {
         "e2e hooks weak_probe_without_a_runtime_gets_an_error", "e2e blas blas_arguments_reach_the_callers_own_copy",
         "e2e harms thread_local_memory_is_small"],
     "the host sees the programs that the profiler starts": [
-        "unit spawn the_host_sees_no_child", "e2e after program_sees_no_child_while_a_command_runs", "e2e after command_runs_without_libcprof"],
-    "the environment changes while the profiler reads it": ["unit post_save the_environment_may_change_meanwhile"],
+        "unit spawn hides_the_child_from_the_host", "e2e after program_sees_no_child_while_a_command_runs", "e2e after command_runs_without_libcprof"],
+    "the environment changes while the profiler reads it": ["unit post_save copies_the_environment_while_it_changes"],
     "threads of few events take memory": [
         "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log a_thread_of_one_event_takes_no_huge_page"],
     "the profiler uses up the process's limit of mappings": ["unit thread_log many_threads_take_few_mappings"],

@@ -9,7 +9,7 @@
 
 #define ROUGHLY 512u /* upper bound of the object's size in all versions */
 
-static const void *kept; /* stored by the thread under the kind asked for */
+static const void *kept; /* what debug_info() returns */
 static uintptr_t asked_kind;
 
 static const void *debug_info(uintptr_t kind)
@@ -91,7 +91,8 @@ static void start(void)
     start_as(13, true);
 }
 
-static const char *told(const void *object)
+/* The args of the object as JSON. */
+static const char *args_json(const void *object)
 {
     static struct buf text;
     struct torch_comms read;
@@ -105,10 +106,10 @@ static const char *told(const void *object)
     return text.data;
 }
 
-START_TEST(args_of_transfers)
+START_TEST(lists_the_args_of_a_collective)
 {
     ck_assert_str_eq(
-        told(comms("_allgather_base", 3)),
+        args_json(comms("_allgather_base", 3)),
         "\"Collective name\": \"_allgather_base\", \"In msg nelems\": 8000000000, "
         "\"Out msg nelems\": 32000000000, \"dtype\": \"Float\", \"Group size\": 4, \"Rank\": 3, "
         "\"Seq\": 42, \"Is asynchronized op\": 1, \"Global rank start\": 1, "
@@ -119,7 +120,7 @@ START_TEST(args_of_transfers)
 }
 END_TEST
 
-START_TEST(args_of_older_versions)
+START_TEST(lists_the_args_of_older_torch)
 {
     static const char wanted[] =
         "\"Collective name\": \"allreduce\", \"In msg nelems\": 8, \"Out msg nelems\": 32, "
@@ -128,7 +129,7 @@ START_TEST(args_of_older_versions)
         "\"Process Group Description\": \"tp\", \"Process Group Ranks\": \"[1, 3, 5, 7]\", "
         "\"In split size\": \"[]\", \"Out split size\": \"[]\"";
     start_as(4, _i);
-    ck_assert_str_eq(told(comms("allreduce", 3)), wanted);
+    ck_assert_str_eq(args_json(comms("allreduce", 3)), wanted);
     struct torch_comms read;
     start_as(3, _i); /* a version whose objects are unknown */
     kept = make(ROUGHLY);
@@ -136,28 +137,28 @@ START_TEST(args_of_older_versions)
 }
 END_TEST
 
-START_TEST(the_other_side_of_a_send)
+START_TEST(names_the_peer_of_send_and_recv)
 {
-    ck_assert_ptr_nonnull(strstr(told(comms("send", 2)), "\"Rank\": 2, \"Dst Rank\": 5, "));
-    ck_assert_ptr_nonnull(strstr(told(comms("recv", 1)), "\"Rank\": 1, \"Src Rank\": 3, "));
-    ck_assert_ptr_null(strstr(told(comms("allreduce", 1)), "Src Rank"));
-    void *unknown = comms("send", 2); /* c10d leaves this when ranks are not equally spaced */
+    ck_assert_ptr_nonnull(strstr(args_json(comms("send", 2)), "\"Rank\": 2, \"Dst Rank\": 5, "));
+    ck_assert_ptr_nonnull(strstr(args_json(comms("recv", 1)), "\"Rank\": 1, \"Src Rank\": 3, "));
+    ck_assert_ptr_null(strstr(args_json(comms("allreduce", 1)), "Src Rank"));
+    void *unknown = comms("send", 2); /* c10d's values when ranks are not equally spaced */
     SET(unknown, l->pc_start, int32_t, -1);
     SET(unknown, l->pc_stride, int32_t, -1);
     set_numbers(unknown, l->pc_ranks, 0, 0, 0);
-    const char *text = told(unknown);
+    const char *text = args_json(unknown);
     ck_assert_ptr_null(strstr(text, "Dst Rank"));
     ck_assert_ptr_null(strstr(text, "Global rank"));
 }
 END_TEST
 
-START_TEST(long_lists_are_cut_as_kineto_cuts_them)
+START_TEST(cuts_long_lists_as_kineto_does)
 {
     void *many = comms("all_to_allv", 0);
     set_numbers(many, l->pc_ranks, 30, 0, 1);
     set_numbers(many, l->pc_in_split, 31, 0, 1);
     set_numbers(many, l->pc_out_split, 100, INT64_MIN, 1);
-    const char *text = told(many);
+    const char *text = args_json(many);
     ck_assert_ptr_nonnull(strstr(text, " 27, 28, 29]\""));
     ck_assert_ptr_nonnull(strstr(text, " 27, 28, ..., 30]\""));
     ck_assert_ptr_nonnull(
@@ -165,10 +166,10 @@ START_TEST(long_lists_are_cut_as_kineto_cuts_them)
 }
 END_TEST
 
-START_TEST(other_objects_are_no_transfers)
+START_TEST(ignores_other_objects)
 {
     struct torch_comms read;
-    ck_assert(!torch_comms_read(&read)); /* the thread is in no transfer */
+    ck_assert(!torch_comms_read(&read)); /* the thread runs no transfer */
     kept = object_of("N3abc5OtherE");
     ck_assert(!torch_comms_read(&read));
     kept = comms("allreduce", 0);
@@ -181,13 +182,13 @@ START_TEST(other_objects_are_no_transfers)
 }
 END_TEST
 
-START_TEST(impossible_fields_are_left_out)
+START_TEST(omits_impossible_fields)
 {
     void *object = comms("allreduce", 0);
     SET(object, l->pc_group + 8, uint64_t, UINT64_C(1) << 40);
     SET(object, l->pc_about, const void *, NULL);
     SET(object, l->pc_dtype, uint8_t, 200);
-    const char *text = told(object);
+    const char *text = args_json(object);
     ck_assert_ptr_null(strstr(text, "Process Group Name"));
     ck_assert_ptr_null(strstr(text, "Process Group Description"));
     ck_assert_ptr_null(strstr(text, "dtype"));
@@ -199,12 +200,12 @@ Suite *suite_torch_comms(void)
     Suite *suite = suite_create("torch_comms");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, start, NULL);
-    tcase_add_test(all, args_of_transfers);
-    tcase_add_loop_test(all, args_of_older_versions, 0, 2);
-    tcase_add_test(all, the_other_side_of_a_send);
-    tcase_add_test(all, long_lists_are_cut_as_kineto_cuts_them);
-    tcase_add_test(all, other_objects_are_no_transfers);
-    tcase_add_test(all, impossible_fields_are_left_out);
+    tcase_add_test(all, lists_the_args_of_a_collective);
+    tcase_add_loop_test(all, lists_the_args_of_older_torch, 0, 2);
+    tcase_add_test(all, names_the_peer_of_send_and_recv);
+    tcase_add_test(all, cuts_long_lists_as_kineto_does);
+    tcase_add_test(all, ignores_other_objects);
+    tcase_add_test(all, omits_impossible_fields);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -21,7 +21,7 @@ static void *group(int32_t rank, int32_t size)
     return made;
 }
 
-/* An object that wraps a group, with this many slots. */
+/* An object with this many slots, each of which holds the group. */
 static void *around(void *of, unsigned slots, uint16_t tag)
 {
     char *first = make(slots ? slots * l->iv_size : 1), *object = make(l->ob_slots + 24u);
@@ -51,7 +51,7 @@ static bool take(const void *tensor, struct torch_group *out)
     return known;
 }
 
-START_TEST(names)
+START_TEST(recognizes_names_of_transfers)
 {
     ck_assert(torch_is_transfer("c10d::send"));
     ck_assert(!torch_is_transfer("c10"));
@@ -60,7 +60,7 @@ START_TEST(names)
 }
 END_TEST
 
-START_TEST(a_range_takes_what_its_operator_noted)
+START_TEST(takes_an_operators_note_once)
 {
     void *sent = TENSOR(FLOAT, 10), *other = TENSOR(FLOAT, 10), *world = group(1, 4);
     struct torch_group got;
@@ -82,9 +82,9 @@ START_TEST(a_range_takes_what_its_operator_noted)
 }
 END_TEST
 
-/* The word after the group is the tag. A receive from any rank is a transfer between two ranks,
- * although it names no peer. */
-START_TEST(a_receive_from_any_rank)
+/* The number after the group is the tag, not a peer. A receive from any rank is a transfer between
+ * two ranks, although it names no peer. */
+START_TEST(counts_a_receive_from_any_rank)
 {
     void *received = TENSOR(FLOAT, 10), *world = group(1, 4);
     struct torch_group got;
@@ -110,7 +110,7 @@ static void ask(void *tensor, void *of)
 }
 
 /* When two groups send the same tensor, it is unknown which begins first. */
-START_TEST(a_tensor_that_is_sent_in_two_groups_has_none)
+START_TEST(forgets_a_tensor_sent_in_two_groups)
 {
     void *sent = TENSOR(FLOAT, 10), *world = group(1, 4), *pair = group(0, 2);
     struct torch_group got;
@@ -125,8 +125,8 @@ START_TEST(a_tensor_that_is_sent_in_two_groups_has_none)
 }
 END_TEST
 
-/* The sent tensor is the input before the group; results stand before it. */
-START_TEST(the_sent_tensor_identifies_the_group)
+/* The sent tensor is the last input before the group. Results come before it. */
+START_TEST(finds_the_group_by_the_sent_tensor)
 {
     void *in = TENSOR(FLOAT, 10), *out = TENSOR(FLOAT, 20);
     struct torch_group got;
@@ -148,9 +148,9 @@ START_TEST(the_sent_tensor_identifies_the_group)
 }
 END_TEST
 
-/* A barrier's own tensor is not in its range's inputs. The barrier's note is gone before another
- * operator gets that address. */
-START_TEST(ranges_without_tensors)
+/* The range of a barrier lacks the barrier's tensor, so cprof finds the note by the range's
+ * name. The note must be gone before another operator's tensor has the same address. */
+START_TEST(finds_the_group_of_a_barrier)
 {
     void *own = TENSOR(FLOAT, 1), *world = group(1, 4), *half = group(0, 2);
     struct torch_group got;
@@ -169,7 +169,7 @@ START_TEST(ranges_without_tensors)
 }
 END_TEST
 
-START_TEST(other_objects_are_no_groups)
+START_TEST(rejects_objects_that_are_no_groups)
 {
     void *sent = TENSOR(FLOAT, 10);
     struct torch_group got;
@@ -192,7 +192,7 @@ START_TEST(other_objects_are_no_groups)
     note("c10d::allreduce_"); /* no inputs at all */
     ck_assert(!take(sent, &got));
     add(l->tag_object, around(group(0, 2), 1, l->tag_capsule));
-    note("c10d::barrier"); /* nothing identifies it */
+    note("c10d::barrier"); /* no tensor identifies it */
     note("c10d::barrier"); /* no inputs */
     ck_assert(!torch_groups_take(make_function(), "gloo:all_reduce", &got));
     struct torch_layout older = *l; /* a version whose groups are not read */
@@ -206,7 +206,7 @@ START_TEST(other_objects_are_no_groups)
 END_TEST
 
 /* The args of a transfer as JSON. */
-static const char *told(const char *range, const struct torch_group *of)
+static const char *args_json(const char *range, const struct torch_group *of)
 {
     static struct buf text;
     /* two tensors of 2 x 3 floats */
@@ -221,14 +221,14 @@ static const char *told(const char *range, const struct torch_group *of)
     return text.data;
 }
 
-START_TEST(another_group_begins_anew)
+START_TEST(counts_each_group_from_zero)
 {
     static const char first, second;
     ck_assert_uint_eq(collective_of_group(&first, 4, 1, PEER_NONE), 0);
     ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 0);
     ck_assert_uint_eq(collective_of_group(&first, 4, 1, PEER_NONE), 1);
-    ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE),
-                      0); /* at the address of a freed group */
+    /* another group at the same address */
+    ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE), 0);
     ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE), 1);
     ck_assert_uint_eq(collective_of_group(&first, 2, 0, PEER_ROOT), 0);
     ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 1);
@@ -236,7 +236,7 @@ START_TEST(another_group_begins_anew)
 END_TEST
 
 /* A transfer between two ranks does not advance the number that all ranks of a group share. */
-START_TEST(sends_are_counted_apart)
+START_TEST(counts_sends_apart_from_collectives)
 {
     static const char group;
     ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_NONE), 0);
@@ -250,30 +250,30 @@ START_TEST(sends_are_counted_apart)
 }
 END_TEST
 
-START_TEST(args_of_ranges)
+START_TEST(lists_the_args_of_gloo_ranges)
 {
     struct torch_group of = {(void *)0x10, 4, 1, 2, PEER_TO, 7};
     ck_assert_str_eq(
-        told("gloo:all_reduce", NULL),
+        args_json("gloo:all_reduce", NULL),
         "\"backend\": \"gloo\", \"Collective name\": \"allreduce\", \"In msg nelems\": 12, "
         "\"Out msg nelems\": 12, \"dtype\": \"Float\", \"bytes\": 48");
     ck_assert_str_eq(
-        told("gloo:all_gather", NULL),
+        args_json("gloo:all_gather", NULL),
         "\"backend\": \"gloo\", \"Collective name\": \"allgather\", \"In msg nelems\": 12, "
         "\"dtype\": \"Float\"");
     ck_assert_str_eq(
-        told("gloo:send", &of),
+        args_json("gloo:send", &of),
         "\"backend\": \"gloo\", \"Collective name\": \"send\", \"In msg nelems\": 12, "
         "\"dtype\": \"Float\", \"bytes\": 48, \"Dst Rank\": 2, \"Group size\": 4, \"Rank\": 1, "
         "\"Comms Id\": \"0x10\", \"Seq\": 7");
     of.peer_is = PEER_NONE;
     ck_assert_str_eq(
-        told("gloo:all_gather", &of),
+        args_json("gloo:all_gather", &of),
         "\"backend\": \"gloo\", \"Collective name\": \"allgather\", \"In msg nelems\": 12, "
         "\"Out msg nelems\": 48, \"dtype\": \"Float\", \"bytes\": 192, \"Group size\": 4, "
         "\"Rank\": 1, \"Comms Id\": \"0x10\", \"Seq\": 7");
     ck_assert_str_eq(
-        told("gloo:scatter", &of),
+        args_json("gloo:scatter", &of),
         "\"backend\": \"gloo\", \"Collective name\": \"scatter\", \"In msg nelems\": 12, "
         "\"dtype\": \"Float\", \"Group size\": 4, \"Rank\": 1, \"Comms Id\": \"0x10\", "
         "\"Seq\": 7");
@@ -285,16 +285,16 @@ Suite *suite_torch_groups(void)
     Suite *suite = suite_create("torch_groups");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, start, NULL);
-    tcase_add_test(all, names);
-    tcase_add_test(all, a_range_takes_what_its_operator_noted);
-    tcase_add_test(all, a_receive_from_any_rank);
-    tcase_add_test(all, a_tensor_that_is_sent_in_two_groups_has_none);
-    tcase_add_test(all, the_sent_tensor_identifies_the_group);
-    tcase_add_test(all, ranges_without_tensors);
-    tcase_add_test(all, other_objects_are_no_groups);
-    tcase_add_test(all, another_group_begins_anew);
-    tcase_add_test(all, sends_are_counted_apart);
-    tcase_add_test(all, args_of_ranges);
+    tcase_add_test(all, recognizes_names_of_transfers);
+    tcase_add_test(all, takes_an_operators_note_once);
+    tcase_add_test(all, counts_a_receive_from_any_rank);
+    tcase_add_test(all, forgets_a_tensor_sent_in_two_groups);
+    tcase_add_test(all, finds_the_group_by_the_sent_tensor);
+    tcase_add_test(all, finds_the_group_of_a_barrier);
+    tcase_add_test(all, rejects_objects_that_are_no_groups);
+    tcase_add_test(all, counts_each_group_from_zero);
+    tcase_add_test(all, counts_sends_apart_from_collectives);
+    tcase_add_test(all, lists_the_args_of_gloo_ranges);
     suite_add_tcase(suite, all);
     return suite;
 }

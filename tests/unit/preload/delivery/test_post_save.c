@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of what post_save.c, child_env.c and trigger.c read: commands, environments, requests.
- * Also of copies of complete traces. */
+/* Tests of preload/delivery/post_save.h, child_env.h and saved.h, and of preload/steps/trigger.h:
+ * commands, environments, requests, copies of traces, and lines of saved_traces.jsonl. */
 #include "preload/delivery/post_save.h"
 
 #include <check.h>
@@ -26,7 +26,7 @@
 
 Suite *suite_post_save(void);
 
-START_TEST(commands_are_split_as_by_a_shell)
+START_TEST(splits_commands_like_a_shell)
 {
     static const struct {
         const char *text, *words; /* words separated by | */
@@ -54,7 +54,7 @@ START_TEST(commands_are_split_as_by_a_shell)
 }
 END_TEST
 
-START_TEST(only_our_own_library_leaves_the_preload)
+START_TEST(removes_only_cprof_from_ld_preload)
 {
     static const struct {
         const char *value, *left;
@@ -75,7 +75,7 @@ START_TEST(only_our_own_library_leaves_the_preload)
 }
 END_TEST
 
-START_TEST(the_environment_is_the_hosts_without_us)
+START_TEST(copies_the_environment_without_cprof)
 {
     clearenv();
     setenv("A", "1", 1);
@@ -102,7 +102,7 @@ START_TEST(the_environment_is_the_hosts_without_us)
 }
 END_TEST
 
-START_TEST(requests_are_read)
+START_TEST(parses_trigger_requests)
 {
     struct trigger_request r;
     ck_assert(trigger_parse("", &r) && r.steps == 0 && r.ms == 0);
@@ -126,7 +126,7 @@ START_TEST(requests_are_read)
 }
 END_TEST
 
-START_TEST(signals_that_may_be_named)
+START_TEST(parses_names_of_allowed_signals)
 {
     ck_assert_int_eq(trigger_signal_number("USR2"), SIGUSR2);
     ck_assert_int_eq(trigger_signal_number("sigusr1"), SIGUSR1);
@@ -161,7 +161,7 @@ static const char *read_packed(const char *path, char *text, unsigned size, bool
     return text;
 }
 
-/* Copies the file that currently has the name. */
+/* Copies the file that has the name `from` now. */
 static int copy_trace(const char *from, const char *to)
 {
     struct file_identity file = {0};
@@ -169,7 +169,7 @@ static int copy_trace(const char *from, const char *to)
     return writer_copy_trace(from, &file, to);
 }
 
-START_TEST(traces_are_copied_as_named)
+START_TEST(copies_and_compresses_by_file_name)
 {
     char text[64], folder[] = "/tmp/cprof-copy-XXXXXX";
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -180,8 +180,8 @@ START_TEST(traces_are_copied_as_named)
     ck_assert_str_eq(read_packed("b.json", text, sizeof text, false), "{\"a\": 1}");
     ck_assert_int_eq(copy_trace("a.json", "c.json.gz"), 0);
     ck_assert_str_eq(read_packed("c.json.gz", text, sizeof text, true), "{\"a\": 1}");
-    ck_assert_int_eq(system("cat c.json.gz c.json.gz >two.json.gz"),
-                     0); /* like cprof's traces: consecutive gzip members */
+    /* like cprof's traces: consecutive gzip members */
+    ck_assert_int_eq(system("cat c.json.gz c.json.gz >two.json.gz"), 0);
     ck_assert_int_eq(copy_trace("two.json.gz", "old.json"), 0);
     ck_assert_str_eq(read_packed("old.json", text, sizeof text, false), "{\"a\": 1}{\"a\": 1}");
     ck_assert_int_eq(copy_trace("none.json", "d.json"), ENOENT);
@@ -204,7 +204,7 @@ static bool is_link(const char *path)
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-START_TEST(copies_follow_links)
+START_TEST(copies_follow_symbolic_links)
 {
     char text[64], absolute[64], folder[] = "/tmp/cprof-copy-XXXXXX";
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -234,8 +234,8 @@ START_TEST(copies_follow_links)
 }
 END_TEST
 
-/* Behaves as the kernel with fs.protected_symlinks=1. Only root can create another user's link. */
-START_TEST(copies_follow_nobody_elses_link_in_a_shared_folder)
+/* cprof follows the rule of fs.protected_symlinks=1. Only root can create another user's link. */
+START_TEST(refuses_foreign_links_in_a_shared_folder)
 {
     char folder[] = "/tmp/cprof-copy-XXXXXX";
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -264,7 +264,7 @@ static int listen_at(const char *path)
 }
 
 /* _i: 1 for a gzip file */
-START_TEST(copies_go_into_fifos)
+START_TEST(copies_into_a_fifo_but_no_socket)
 {
     const char *name = _i ? "fifo.json.gz" : "fifo.json";
     char text[64], folder[] = "/tmp/cprof-copy-XXXXXX", got[4096];
@@ -295,8 +295,8 @@ START_TEST(copies_go_into_fifos)
 }
 END_TEST
 
-/* /dev/stdout: a pipe is written to; a file that is open is never replaced. */
-START_TEST(copies_go_into_what_is_open)
+/* As for /dev/stdout: cprof writes into a pipe, and never replaces an open file. */
+START_TEST(copies_into_an_open_pipe_but_no_file)
 {
     char name[64], got[4096], folder[] = "/tmp/cprof-copy-XXXXXX";
     int ends[2];
@@ -340,7 +340,7 @@ static void *churn_environment(void *unused)
     return unused;
 }
 
-/* How many of STAYS0 to 63 the newest copy lacks. */
+/* How many of STAYS0 to STAYS63 the last copy of the environment lacks. */
 static unsigned missing(void)
 {
     unsigned n = 0;
@@ -355,8 +355,8 @@ static unsigned missing(void)
 
 #define FIRST_HALF "{\"half"
 
-/* Another rank's write has shown its first page only. The rest of the line follows a moment
- * later. */
+/* Completes a line of another rank. A large write becomes visible page by page, so a reader can see
+ * a part of a line. */
 static void *write_the_rest(void *list)
 {
     usleep(20000);
@@ -365,7 +365,8 @@ static void *write_the_rest(void *list)
     return NULL;
 }
 
-START_TEST(a_line_of_the_list_is_its_own)
+/* _i: 1 if the other rank never completes its line */
+START_TEST(adds_a_line_after_an_unfinished_line)
 {
     char folder[] = "/tmp/cprof-list-XXXXXX", list[64], trace[64], line[4096], *text = NULL;
     size_t size = 0;
@@ -406,8 +407,8 @@ START_TEST(a_line_of_the_list_is_its_own)
 }
 END_TEST
 
-/* The list is JSON whatever the program's decimal point. Its seconds are those in a file's name. */
-START_TEST(a_line_of_the_list_of_a_program_with_a_decimal_comma)
+/* The list is valid JSON in any locale. Seconds are written as in file names. */
+START_TEST(writes_decimal_points_in_a_comma_locale)
 {
     char folder[] = "/tmp/cprof-comma-XXXXXX", trace[64], path[64], remove[64], line[4096] = "";
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -438,7 +439,7 @@ START_TEST(a_line_of_the_list_of_a_program_with_a_decimal_comma)
 }
 END_TEST
 
-START_TEST(the_environment_may_change_meanwhile)
+START_TEST(copies_the_environment_while_it_changes)
 {
     for (int round = 0; round < 20; round++) {
         pthread_t thread;
@@ -475,7 +476,7 @@ static void *finish_moving(void *entry)
     return NULL;
 }
 
-START_TEST(a_thread_is_stopped_within_setenv)
+START_TEST(waits_for_an_interrupted_setenv)
 {
     char **before = environ;
     moving[0] = (char *)8;
@@ -492,7 +493,7 @@ START_TEST(a_thread_is_stopped_within_setenv)
 }
 END_TEST
 
-START_TEST(odd_entries_of_the_environment)
+START_TEST(skips_invalid_environment_entries)
 {
     static char huge[200 << 10], a[] = "A=1", b[] = "B=2", no_sign[] = "no sign", empty[] = "";
     char *entries[] = {a, no_sign, huge, empty, (char *)8, b, NULL}, **before = environ;
@@ -518,21 +519,21 @@ Suite *suite_post_save(void)
 {
     Suite *suite = suite_create("post_save");
     TCase *tcase = tcase_create("after");
-    tcase_add_test(tcase, commands_are_split_as_by_a_shell);
-    tcase_add_test(tcase, only_our_own_library_leaves_the_preload);
-    tcase_add_test(tcase, the_environment_is_the_hosts_without_us);
-    tcase_add_test(tcase, the_environment_may_change_meanwhile);
-    tcase_add_test(tcase, a_thread_is_stopped_within_setenv);
-    tcase_add_test(tcase, odd_entries_of_the_environment);
-    tcase_add_test(tcase, requests_are_read);
-    tcase_add_test(tcase, signals_that_may_be_named);
-    tcase_add_test(tcase, traces_are_copied_as_named);
-    tcase_add_test(tcase, copies_follow_links);
-    tcase_add_test(tcase, copies_follow_nobody_elses_link_in_a_shared_folder);
-    tcase_add_loop_test(tcase, copies_go_into_fifos, 0, 2);
-    tcase_add_test(tcase, copies_go_into_what_is_open);
-    tcase_add_loop_test(tcase, a_line_of_the_list_is_its_own, 0, 2);
-    tcase_add_test(tcase, a_line_of_the_list_of_a_program_with_a_decimal_comma);
+    tcase_add_test(tcase, splits_commands_like_a_shell);
+    tcase_add_test(tcase, removes_only_cprof_from_ld_preload);
+    tcase_add_test(tcase, copies_the_environment_without_cprof);
+    tcase_add_test(tcase, copies_the_environment_while_it_changes);
+    tcase_add_test(tcase, waits_for_an_interrupted_setenv);
+    tcase_add_test(tcase, skips_invalid_environment_entries);
+    tcase_add_test(tcase, parses_trigger_requests);
+    tcase_add_test(tcase, parses_names_of_allowed_signals);
+    tcase_add_test(tcase, copies_and_compresses_by_file_name);
+    tcase_add_test(tcase, copies_follow_symbolic_links);
+    tcase_add_test(tcase, refuses_foreign_links_in_a_shared_folder);
+    tcase_add_loop_test(tcase, copies_into_a_fifo_but_no_socket, 0, 2);
+    tcase_add_test(tcase, copies_into_an_open_pipe_but_no_file);
+    tcase_add_loop_test(tcase, adds_a_line_after_an_unfinished_line, 0, 2);
+    tcase_add_test(tcase, writes_decimal_points_in_a_comma_locale);
     suite_add_tcase(suite, tcase);
     return suite;
 }

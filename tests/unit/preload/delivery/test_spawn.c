@@ -53,7 +53,7 @@ static struct spawn_result run(const char *script, const char *input)
     return wait_for(start(script, input, false));
 }
 
-START_TEST(status_and_output_come_back)
+START_TEST(returns_status_and_output)
 {
     struct spawn_result r = run("echo out; echo err >&2; exit 3", NULL);
     ck_assert_int_eq(r.exec_error, 0);
@@ -65,7 +65,7 @@ START_TEST(status_and_output_come_back)
 }
 END_TEST
 
-START_TEST(the_end_of_long_output_is_kept)
+START_TEST(keeps_the_end_of_long_output)
 {
     struct spawn_result r = run("i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; done", NULL);
     ck_assert_int_eq(r.status, 0);
@@ -75,7 +75,7 @@ START_TEST(the_end_of_long_output_is_kept)
 END_TEST
 
 /* Runs a script at low priority and keeps the first bytes of its output. */
-static struct spawn_result run_modestly(const char *script, char *kept, size_t size)
+static struct spawn_result run_modest(const char *script, char *kept, size_t size)
 {
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
     struct spawn_request request = {
@@ -86,15 +86,15 @@ static struct spawn_result run_modestly(const char *script, char *kept, size_t s
     return wait_for(s);
 }
 
-START_TEST(the_beginning_of_output_is_kept)
+START_TEST(keeps_the_first_bytes_in_a_buffer)
 {
     char kept[40];
     memset(kept, 'x', sizeof kept);
-    struct spawn_result r = run_modestly("echo out; echo err >&2", kept, 30);
+    struct spawn_result r = run_modest("echo out; echo err >&2", kept, 30);
     ck_assert_uint_eq(r.output_len, 8);
     ck_assert(memcmp(kept, "out\nerr\nx", 9) == 0);
     ck_assert_str_eq(r.text, "");
-    r = run_modestly("i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; done", kept, 30);
+    r = run_modest("i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; done", kept, 30);
     ck_assert_int_eq(r.status, 0); /* output beyond the buffer is read and dropped */
     ck_assert_uint_eq(r.output_len, 30);
     ck_assert(memcmp(kept, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n", 27) == 0);
@@ -102,21 +102,20 @@ START_TEST(the_beginning_of_output_is_kept)
 }
 END_TEST
 
-START_TEST(a_modest_program_is_limited)
+START_TEST(limits_a_modest_program)
 {
     char kept[64];
-    struct spawn_result r =
-        run_modestly("nice; ulimit -t; ulimit -d; ulimit -c", kept, sizeof kept);
+    struct spawn_result r = run_modest("nice; ulimit -t; ulimit -d; ulimit -c", kept, sizeof kept);
     char expected[64];
     int len = snprintf(expected, sizeof expected, "10\n%d\n%d\n0\n", SPAWN_MODEST_S,
                        (int)(SPAWN_MODEST_BYTES >> 10));
-    if (nice(0) == 0) /* otherwise the nice value starts from there */
+    if (nice(0) == 0) /* otherwise "nice" prints another number */
         ck_assert_uint_eq(r.output_len, (size_t)len);
     ck_assert(memcmp(strchr(kept, '\n'), strchr(expected, '\n'), (size_t)len - 2) == 0);
 }
 END_TEST
 
-START_TEST(input_arrives_whole)
+START_TEST(passes_the_whole_input)
 {
     static char input[SPAWN_INPUT_MOST + 1];
     memset(input, 'x', SPAWN_INPUT_MOST);
@@ -132,7 +131,7 @@ START_TEST(input_arrives_whole)
 }
 END_TEST
 
-START_TEST(lines_are_relayed_with_the_prefix)
+START_TEST(relays_lines_with_the_prefix)
 {
     char text[4096] = "", path[] = "/tmp/cprof-spawn-XXXXXX";
     int fd = mkostemp(path, O_APPEND), saved = dup(2);
@@ -146,8 +145,9 @@ START_TEST(lines_are_relayed_with_the_prefix)
 }
 END_TEST
 
-/* The program has closed standard error and reuses its number for a file, or for a log. */
-START_TEST(lines_go_into_no_file_of_the_programs)
+/* The host has closed standard error and reuses its number: for a file, or for a log that it opens
+ * for appending (_i is 1). */
+START_TEST(relays_only_into_files_opened_for_appending)
 {
     bool appended = _i;
     char text[64] = "", path[] = "/tmp/cprof-spawn-XXXXXX";
@@ -165,7 +165,7 @@ START_TEST(lines_go_into_no_file_of_the_programs)
 }
 END_TEST
 
-/* Both ends of a full pipe, the second as standard error. */
+/* Makes a full pipe the standard error. ends: its two ends. */
 static void fill_stderr(int ends[2])
 {
     char text[4096];
@@ -177,7 +177,7 @@ static void fill_stderr(int ends[2])
     ck_assert_int_ge(dup2(ends[1], 2), 0);
 }
 
-START_TEST(lines_for_a_full_pipe_are_dropped)
+START_TEST(drops_lines_for_a_full_pipe)
 {
     int ends[2], saved = dup(2);
     char text[4096], last[32] = "";
@@ -200,7 +200,7 @@ START_TEST(lines_for_a_full_pipe_are_dropped)
 }
 END_TEST
 
-START_TEST(a_failed_start_reports_its_reason)
+START_TEST(reports_why_a_start_failed)
 {
     int error = 0;
     struct spawn_request request = {.argv = (const char *[]){"/proc/nowhere/at/all", NULL},
@@ -224,7 +224,7 @@ static void forked(void)
     forks = 1;
 }
 
-START_TEST(the_host_sees_no_child)
+START_TEST(hides_the_child_from_the_host)
 {
     signal(SIGCHLD, died);
     pthread_atfork(forked, forked, forked);
@@ -240,7 +240,7 @@ START_TEST(the_host_sees_no_child)
 }
 END_TEST
 
-START_TEST(the_program_gets_a_clean_process)
+START_TEST(starts_programs_in_a_clean_process)
 {
     sigset_t all;
     for (int number = 1; number < 32; number++)
@@ -265,7 +265,7 @@ START_TEST(the_program_gets_a_clean_process)
 }
 END_TEST
 
-START_TEST(a_killed_program_takes_its_children_along)
+START_TEST(kills_a_programs_children_with_it)
 {
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -280,7 +280,7 @@ START_TEST(a_killed_program_takes_its_children_along)
 }
 END_TEST
 
-START_TEST(closed_output_and_a_left_child_hold_up_nothing)
+START_TEST(waits_for_no_closed_output_or_orphan)
 {
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -291,7 +291,7 @@ START_TEST(closed_output_and_a_left_child_hold_up_nothing)
 }
 END_TEST
 
-START_TEST(one_that_was_reaped_by_the_host_is_over)
+START_TEST(ends_a_program_reaped_by_the_host)
 {
     struct spawn *s = start("exit 5", NULL, false);
     ck_assert_int_gt(waitpid(-1, NULL, __WALL), 0);
@@ -303,26 +303,25 @@ Suite *suite_spawn(void)
 {
     Suite *suite = suite_create("spawn");
     if (UNDER_TSAN || under_valgrind()) {
-        fprintf(stderr, "spawn: skipped under ThreadSanitizer and valgrind, which know no process "
-                        "that shares memory and "
-                        "was not made by fork()\n");
+        fprintf(stderr, "spawn: skipped under ThreadSanitizer and valgrind, which do not support a "
+                        "child that shares memory with its parent\n");
         return suite;
     }
     TCase *tcase = tcase_create("spawn");
-    tcase_add_test(tcase, status_and_output_come_back);
-    tcase_add_test(tcase, the_end_of_long_output_is_kept);
-    tcase_add_test(tcase, the_beginning_of_output_is_kept);
-    tcase_add_test(tcase, a_modest_program_is_limited);
-    tcase_add_test(tcase, input_arrives_whole);
-    tcase_add_test(tcase, lines_are_relayed_with_the_prefix);
-    tcase_add_loop_test(tcase, lines_go_into_no_file_of_the_programs, 0, 2);
-    tcase_add_test(tcase, lines_for_a_full_pipe_are_dropped);
-    tcase_add_test(tcase, a_failed_start_reports_its_reason);
-    tcase_add_test(tcase, the_host_sees_no_child);
-    tcase_add_test(tcase, the_program_gets_a_clean_process);
-    tcase_add_test(tcase, a_killed_program_takes_its_children_along);
-    tcase_add_test(tcase, closed_output_and_a_left_child_hold_up_nothing);
-    tcase_add_test(tcase, one_that_was_reaped_by_the_host_is_over);
+    tcase_add_test(tcase, returns_status_and_output);
+    tcase_add_test(tcase, keeps_the_end_of_long_output);
+    tcase_add_test(tcase, keeps_the_first_bytes_in_a_buffer);
+    tcase_add_test(tcase, limits_a_modest_program);
+    tcase_add_test(tcase, passes_the_whole_input);
+    tcase_add_test(tcase, relays_lines_with_the_prefix);
+    tcase_add_loop_test(tcase, relays_only_into_files_opened_for_appending, 0, 2);
+    tcase_add_test(tcase, drops_lines_for_a_full_pipe);
+    tcase_add_test(tcase, reports_why_a_start_failed);
+    tcase_add_test(tcase, hides_the_child_from_the_host);
+    tcase_add_test(tcase, starts_programs_in_a_clean_process);
+    tcase_add_test(tcase, kills_a_programs_children_with_it);
+    tcase_add_test(tcase, waits_for_no_closed_output_or_orphan);
+    tcase_add_test(tcase, ends_a_program_reaped_by_the_host);
     suite_add_tcase(suite, tcase);
     return suite;
 }

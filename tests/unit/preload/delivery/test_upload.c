@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/delivery/upload.h: curl's arguments, which of them others can see, and what
- * its exit status means. */
+/* Tests of preload/delivery/upload.h: curl's configuration, URLs in messages, and what curl's exit
+ * status means. */
 #include "preload/delivery/upload.h"
 
 #include <check.h>
@@ -22,7 +22,7 @@ static const char *lookup(const char *name)
 static char text[32768];
 static const char *why;
 
-/* The configuration, or "" and `why`. */
+/* Curl's configuration; on failure "", with the reason in `why`. */
 static const char *config_of(const char *url, const char *name)
 {
     why = NULL;
@@ -33,7 +33,7 @@ static const char *config_of(const char *url, const char *name)
 
 #define HAS(part) ck_assert_msg(strstr(text, part) != NULL, "%s lacks %s", text, part)
 
-START_TEST(http_addresses)
+START_TEST(writes_http_urls)
 {
     static const struct {
         const char *url, *name, *line;
@@ -54,7 +54,7 @@ START_TEST(http_addresses)
 }
 END_TEST
 
-START_TEST(s3_addresses)
+START_TEST(writes_s3_urls_and_credentials)
 {
     static const char *const amazon[] = {"AWS_ACCESS_KEY_ID",
                                          "AK",
@@ -89,7 +89,7 @@ END_TEST
 static const char *s3_variables[] = {
     "AWS_ACCESS_KEY_ID", "AK", "AWS_SECRET_ACCESS_KEY", "SK", NULL, NULL, NULL};
 
-/* Adds or replaces one variable. */
+/* The configuration for s3_variables with one variable added or replaced. */
 static const char *s3_config_with(const char *name, const char *value)
 {
     size_t at = 0;
@@ -105,7 +105,7 @@ static const char *s3_config_with(const char *name, const char *value)
     return config;
 }
 
-START_TEST(no_value_adds_a_line)
+START_TEST(rejects_control_characters_in_values)
 {
     static const char *const names[] = {
         "AWS_ACCESS_KEY_ID",  "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",  "AWS_REGION",
@@ -122,7 +122,7 @@ START_TEST(no_value_adds_a_line)
 }
 END_TEST
 
-START_TEST(a_request_goes_to_the_servers_that_are_named)
+START_TEST(rejects_values_that_change_the_server)
 {
     static const char *const endpoints[] = {"file:///etc", "ftp://h", "h:9000", "gopher://h"};
     for (size_t i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++) {
@@ -136,7 +136,7 @@ START_TEST(a_request_goes_to_the_servers_that_are_named)
 }
 END_TEST
 
-START_TEST(nothing_is_cut)
+START_TEST(never_cuts_long_values)
 {
     static char token[20001], bucket[1001], url[1100];
     memset(token, 'T', sizeof token - 1);
@@ -154,7 +154,7 @@ START_TEST(nothing_is_cut)
 }
 END_TEST
 
-START_TEST(urls_that_are_refused_and_shown)
+START_TEST(refuses_bad_urls_and_hides_credentials)
 {
     char shown[64];
     ck_assert_ptr_null(upload_refusal("https://h"));
@@ -183,7 +183,7 @@ START_TEST(urls_that_are_refused_and_shown)
 }
 END_TEST
 
-START_TEST(exit_statuses_of_curl)
+START_TEST(judges_curls_exit_status)
 {
     static const struct {
         int status;
@@ -218,13 +218,13 @@ Suite *suite_upload(void)
 {
     Suite *suite = suite_create("upload");
     TCase *tcase = tcase_create("upload");
-    tcase_add_test(tcase, http_addresses);
-    tcase_add_test(tcase, s3_addresses);
-    tcase_add_test(tcase, no_value_adds_a_line);
-    tcase_add_test(tcase, a_request_goes_to_the_servers_that_are_named);
-    tcase_add_test(tcase, nothing_is_cut);
-    tcase_add_test(tcase, urls_that_are_refused_and_shown);
-    tcase_add_test(tcase, exit_statuses_of_curl);
+    tcase_add_test(tcase, writes_http_urls);
+    tcase_add_test(tcase, writes_s3_urls_and_credentials);
+    tcase_add_test(tcase, rejects_control_characters_in_values);
+    tcase_add_test(tcase, rejects_values_that_change_the_server);
+    tcase_add_test(tcase, never_cuts_long_values);
+    tcase_add_test(tcase, refuses_bad_urls_and_hides_credentials);
+    tcase_add_test(tcase, judges_curls_exit_status);
     suite_add_tcase(suite, tcase);
     return suite;
 }

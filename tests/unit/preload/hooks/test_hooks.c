@@ -123,8 +123,8 @@ static void check_forwarded(int id, int64_t result, int error)
                   "%s changed its arguments", rows[id].symbol);
 }
 
-/* Makes one call through the wrapper of `id`. */
-static void drive(int id)
+/* Makes one call through the wrapper of `id`, which must reach the stub unchanged. */
+static void check_call(int id)
 {
     given.used = seen.used = 0;
     seen_id = -1;
@@ -134,30 +134,30 @@ static void drive(int id)
     check_forwarded(id, result, error);
 }
 
-START_TEST(idle_call_is_forwarded)
+START_TEST(forwards_idle_calls)
 {
     begin();
     for (int id = 0; id < HOOK_COUNT; id++) {
         atomic_store(&hook_slots[id].fast, rows[id].stub);
-        drive(id);
+        check_call(id);
     }
 }
 END_TEST
 
-START_TEST(first_call_is_forwarded_and_makes_the_next_one_fast)
+START_TEST(forwards_the_first_call_and_caches_the_function)
 {
     begin();
     for (int id = 0; id < HOOK_COUNT; id++) {
         atomic_store(&hook_slots[id].real, rows[id].stub);
         ck_assert_ptr_null(atomic_load(&hook_slots[id].fast));
-        drive(id);
+        check_call(id);
         ck_assert_ptr_eq(atomic_load(&hook_slots[id].fast), rows[id].stub);
-        drive(id);
+        check_call(id);
     }
 }
 END_TEST
 
-START_TEST(missing_function_gives_the_value_of_its_row)
+START_TEST(missing_function_returns_the_value_of_its_row)
 {
     begin();
     for (int id = 0; id < HOOK_COUNT; id++) {
@@ -174,7 +174,7 @@ START_TEST(missing_function_gives_the_value_of_its_row)
 }
 END_TEST
 
-START_TEST(recorded_call_is_forwarded_and_leaves_one_span)
+START_TEST(forwards_recorded_calls_and_leaves_one_span)
 {
     begin();
     ck_assert(thread_log_start(1 << 20));
@@ -182,7 +182,7 @@ START_TEST(recorded_call_is_forwarded_and_leaves_one_span)
     for (int id = 0; id < HOOK_COUNT; id++) {
         atomic_store(&hook_slots[id].fast, rows[id].stub);
         atomic_store(&hook_slots[id].real, rows[id].stub);
-        drive(id);
+        check_call(id);
         struct thread_log *log = thread_log_get();
         ck_assert_ptr_nonnull(log);
         const struct record *r = ring_peek(&log->ring, ring_head(&log->ring));
@@ -202,16 +202,16 @@ START_TEST(recorded_call_is_forwarded_and_leaves_one_span)
 }
 END_TEST
 
-/* Parameters that both calls pass in registers. */
+/* Fails with "out of memory". Its arguments are in registers, so callers may pass more or fewer. */
 static int no_memory(uint64_t a, uint64_t b, uint64_t c)
 {
     (void)a, (void)b, (void)c;
     return 2;
 }
 
-/* Fails unless this thread's next two records are a failed allocation of so many bytes and its
- * call. */
-static void check_wanted(int64_t bytes)
+/* Fails unless this thread's next two records are a failed allocation of so many bytes and the
+ * span of its call. */
+static void check_failed_allocation(int64_t bytes)
 {
     struct thread_log *log = thread_log_get();
     const struct record *r = ring_peek(&log->ring, ring_head(&log->ring));
@@ -224,7 +224,7 @@ static void check_wanted(int64_t bytes)
     ring_take(&log->ring, r);
 }
 
-START_TEST(what_found_no_memory_says_how_much_if_it_is_known)
+START_TEST(records_the_size_of_failed_allocations)
 {
     void *p;
     begin();
@@ -235,18 +235,18 @@ START_TEST(what_found_no_memory_says_how_much_if_it_is_known)
     atomic_store(&hook_slots[HOOK_DRIVER_cuMemcpyDtoH_v2].real, (void *)no_memory);
     atomic_store(&hook_slots[HOOK_V12_cudaMemset2D].real, (void *)no_memory);
     ck_assert_int_eq(hook_V12_cudaMalloc(&p, 4096), 2);
-    check_wanted(4096);
+    check_failed_allocation(4096);
     ck_assert_int_eq(hook_DRIVER_cuMemCreate(&p, 8192, NULL, 0), 2);
-    check_wanted(8192);
-    /* an address, and a pitch */
+    check_failed_allocation(8192);
+    /* The second argument is an address or a pitch, not a size. */
     ck_assert_int_eq(hook_DRIVER_cuMemcpyDtoH_v2(&p, UINT64_C(0x7f1234000000), 8), 2);
-    check_wanted(0);
+    check_failed_allocation(0);
     ck_assert_int_eq(hook_V12_cudaMemset2D(&p, 1 << 20, 0, 8, 8), 2);
-    check_wanted(0);
+    check_failed_allocation(0);
 }
 END_TEST
 
-START_TEST(call_from_inside_cprof_is_only_forwarded)
+START_TEST(forwards_calls_from_cprof_without_a_span)
 {
     begin();
     ck_assert(thread_log_start(1 << 20));
@@ -254,7 +254,7 @@ START_TEST(call_from_inside_cprof_is_only_forwarded)
     atomic_store(&writer_gate, GATE_CALLS);
     ck_assert(guard_enter());
     ck_assert(!guard_enter());
-    drive(0);
+    check_call(0);
     guard_leave();
     ck_assert_ptr_null(thread_log_self);
     ck_assert_ptr_null(atomic_load(&hook_slots[0].fast));
@@ -263,7 +263,7 @@ START_TEST(call_from_inside_cprof_is_only_forwarded)
 }
 END_TEST
 
-START_TEST(names_are_those_of_the_rows)
+START_TEST(hook_names_match_hooks_def)
 {
     for (int id = 0; id < HOOK_COUNT; id++) {
         uint32_t length;
@@ -277,7 +277,7 @@ START_TEST(names_are_those_of_the_rows)
 }
 END_TEST
 
-START_TEST(twins_and_launches_are_shown_under_the_plain_name)
+START_TEST(shows_variants_under_the_plain_name)
 {
     uint32_t length;
     const char *shown = hook_shown(HOOK_V13___cudaLaunchKernel_ptsz, &length);
@@ -294,17 +294,17 @@ Suite *suite_hooks(void)
     Suite *suite = suite_create("hooks");
 
     TCase *forward = tcase_create("forward");
-    tcase_add_test(forward, idle_call_is_forwarded);
-    tcase_add_test(forward, first_call_is_forwarded_and_makes_the_next_one_fast);
-    tcase_add_test(forward, missing_function_gives_the_value_of_its_row);
-    tcase_add_test(forward, recorded_call_is_forwarded_and_leaves_one_span);
-    tcase_add_test(forward, what_found_no_memory_says_how_much_if_it_is_known);
-    tcase_add_test(forward, call_from_inside_cprof_is_only_forwarded);
+    tcase_add_test(forward, forwards_idle_calls);
+    tcase_add_test(forward, forwards_the_first_call_and_caches_the_function);
+    tcase_add_test(forward, missing_function_returns_the_value_of_its_row);
+    tcase_add_test(forward, forwards_recorded_calls_and_leaves_one_span);
+    tcase_add_test(forward, records_the_size_of_failed_allocations);
+    tcase_add_test(forward, forwards_calls_from_cprof_without_a_span);
     suite_add_tcase(suite, forward);
 
     TCase *names = tcase_create("names");
-    tcase_add_test(names, names_are_those_of_the_rows);
-    tcase_add_test(names, twins_and_launches_are_shown_under_the_plain_name);
+    tcase_add_test(names, hook_names_match_hooks_def);
+    tcase_add_test(names, shows_variants_under_the_plain_name);
     suite_add_tcase(suite, names);
     return suite;
 }

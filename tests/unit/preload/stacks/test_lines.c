@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/stacks/lines.h: parsing an answer. tests/e2e/test_stacks.py checks that the
- * lines are right. */
+/* Tests of preload/stacks/lines.h: the answers of addr2line. tests/e2e/test_stacks.py checks that
+ * the lines are right. */
 #include "preload/stacks/lines.h"
 
 #include <check.h>
@@ -9,7 +9,7 @@
 
 Suite *suite_lines(void);
 
-START_TEST(answers_are_read)
+START_TEST(parses_answers_of_addr2line)
 {
     static const struct {
         const char *text;
@@ -50,7 +50,7 @@ Suite *suite_lines(void)
 {
     Suite *suite = suite_create("lines");
     TCase *tcase = tcase_create("lines");
-    tcase_add_test(tcase, answers_are_read);
+    tcase_add_test(tcase, parses_answers_of_addr2line);
     suite_add_tcase(suite, tcase);
     return suite;
 }

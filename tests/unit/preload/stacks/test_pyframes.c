@@ -11,7 +11,7 @@
 #include "preload/stacks/pyoffsets.h"
 
 struct line {
-    int32_t from, line; /* instructions from here on belong to this line; 0: to none */
+    int32_t from, line; /* instructions from offset `from` on have this line; 0: none */
 };
 
 /* A function with a loop, a call over three lines, a comprehension and 150 empty lines. Compiled
@@ -77,7 +77,7 @@ static void check_lines(enum pyframes_table encoding, const uint8_t *table, size
     check_lines(encoding, name, sizeof name, name##_lines,                                         \
                 sizeof name##_lines / sizeof *name##_lines, end)
 
-START_TEST(lines_of_each_version)
+START_TEST(reads_line_tables_of_each_version)
 {
     CHECK_LINES(TABLE_LNOTAB, lnotab, 104);
     CHECK_LINES(TABLE_RANGES, ranges, 104);
@@ -88,7 +88,7 @@ END_TEST
 
 /* A frame that has not begun has the line of its code. There is no line after a table's end,
  * except in 3.9, whose table has no end. */
-START_TEST(lines_at_the_edges)
+START_TEST(handles_instructions_outside_the_table)
 {
     ck_assert_int_eq(pyframes_line(TABLE_RANGES, ranges, sizeof ranges, 7, -2), 7);
     ck_assert_int_eq(pyframes_line(TABLE_LOCATIONS, locations, sizeof locations, 7, -2), 7);
@@ -101,8 +101,8 @@ START_TEST(lines_at_the_edges)
 }
 END_TEST
 
-/* Any bytes give some answer, and nothing after their end is read (run under asan). */
-START_TEST(hostile_tables)
+/* Any bytes give some line. ASan sees reads beyond their end. */
+START_TEST(survives_random_line_tables)
 {
     uint32_t state = 1;
     for (int round = 0; round < 20000; round++) {
@@ -126,7 +126,7 @@ static const char *utf8(const void *text, unsigned width, size_t n, uint32_t siz
     return out;
 }
 
-START_TEST(texts)
+START_TEST(converts_strings_to_utf8)
 {
     static const uint8_t one[] = {'a', 0xe9, 'z'};
     static const uint16_t two[] = {'a', 0x540d, 0xe9};
@@ -149,9 +149,9 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Texts with `width` bytes a character: 1 to 6 letters of "adef" after `before` times '<', and
- * before '>'. All differ, many only in one letter that is repeated. */
-static void all_differ(unsigned width, unsigned before)
+/* Hashes texts of `width` bytes a character: `before` times '<', 1 to 6 letters of "adef", and '>'.
+ * Many differ only in how often a letter is repeated. */
+static void check_all_differ(unsigned width, unsigned before)
 {
     enum { LETTERS = 6, TEXTS = 5460 }; /* 4 + 16 + ... + 4^6 */
     static const uint8_t letter[] = {'a', 'd', 'e', 'f'};
@@ -174,18 +174,18 @@ static void all_differ(unsigned width, unsigned before)
         ck_assert_msg(prints[i] != prints[i - 1], "width %u, %u before", width, before);
 }
 
-/* <dff> and <dfff> once had the same hash: their beginning or end cancelled out the length. */
+/* Texts that differ only in a repeated letter, as <dff> and <dfff>, are the hard case. */
 START_TEST(different_texts_have_different_hashes)
 {
     for (unsigned before = 0; before < 36; before++)
         for (unsigned width = 1; width <= 4; width *= 2)
-            all_differ(width, before);
+            check_all_differ(width, before);
     ck_assert_uint_ne(pyframes_print("", 0, 0), pyframes_print("\0", 1, 0));
     ck_assert_uint_ne(pyframes_print("a", 1, 0), pyframes_print("a", 1, 1));
 }
 END_TEST
 
-START_TEST(versions)
+START_TEST(knows_python_3_9_to_3_13)
 {
     ck_assert_ptr_null(pyframes_layout_of(8));
     ck_assert_ptr_null(pyframes_layout_of(99));
@@ -197,13 +197,13 @@ START_TEST(versions)
 }
 END_TEST
 
-/* A _Py_DebugOffsets with the contents that 3.13.0's header declares. */
 static void put(uint8_t *runtime, unsigned at, uint64_t number)
 {
     memcpy(runtime + at, &number, sizeof number);
 }
 
-static void say_13(uint8_t runtime[1024])
+/* Makes a _Py_DebugOffsets with the contents that the header of 3.13.0 declares. */
+static void publish_3_13(uint8_t runtime[1024])
 {
     static const uint16_t numbers[][2] = {{184, 72},  {232, 8},   {240, 0},   {248, 56},  {256, 72},
                                           {264, 70},  {280, 112}, {288, 120}, {304, 136}, {312, 68},
@@ -216,22 +216,22 @@ static void say_13(uint8_t runtime[1024])
         put(runtime, numbers[i][0], numbers[i][1]);
 }
 
-START_TEST(an_interpreter_says_its_layout)
+START_TEST(reads_the_published_layout)
 {
     uint8_t runtime[1024];
-    struct pyframes_layout told;
+    struct pyframes_layout read;
     const char *why = "";
-    say_13(runtime);
-    ck_assert(pyoffsets_read(13, runtime, &told, &why));
-    ck_assert(pyoffsets_agree(&told, pyframes_layout_of(13)));
-    ck_assert(!pyoffsets_agree(&told, pyframes_layout_of(12)));
+    publish_3_13(runtime);
+    ck_assert(pyoffsets_read(13, runtime, &read, &why));
+    ck_assert(pyoffsets_agree(&read, pyframes_layout_of(13)));
+    ck_assert(!pyoffsets_agree(&read, pyframes_layout_of(12)));
     put(runtime, 232, 16);
-    ck_assert(pyoffsets_read(13, runtime, &told, &why));
-    ck_assert(!pyoffsets_agree(&told, pyframes_layout_of(13)));
+    ck_assert(pyoffsets_read(13, runtime, &read, &why));
+    ck_assert(!pyoffsets_agree(&read, pyframes_layout_of(13)));
 }
 END_TEST
 
-START_TEST(what_makes_no_sense_is_not_believed)
+START_TEST(rejects_an_implausible_layout)
 {
     static const struct {
         uint16_t at;
@@ -240,20 +240,20 @@ START_TEST(what_makes_no_sense_is_not_believed)
                 {240, 8},  {264, 0},        {280, 120},      {312, 66}, {360, 16},   {520, 24},
                 {528, 40}, {544, 36},       {552, 24},       {560, 0},  {344, ~0ull}};
     uint8_t runtime[1024];
-    struct pyframes_layout told;
+    struct pyframes_layout read;
     const char *why;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        say_13(runtime);
+        publish_3_13(runtime);
         put(runtime, rows[i].at, rows[i].number);
-        ck_assert_msg(!pyoffsets_read(13, runtime, &told, &why), "%u", rows[i].at);
+        ck_assert_msg(!pyoffsets_read(13, runtime, &read, &why), "%u", rows[i].at);
         ck_assert_str_eq(why, "the layout that it publishes is not plausible");
     }
-    say_13(runtime);
+    publish_3_13(runtime);
     put(runtime, 16, 1);
-    ck_assert(!pyoffsets_read(13, runtime, &told, &why));
+    ck_assert(!pyoffsets_read(13, runtime, &read, &why));
     ck_assert_str_eq(why, "this Python has no GIL");
-    ck_assert(!pyoffsets_read(12, runtime, &told, &why)); /* 3.12 does not have the table yet */
-    ck_assert(!pyoffsets_read(13, NULL, &told, &why));
+    ck_assert(!pyoffsets_read(12, runtime, &read, &why)); /* 3.12 does not have the table yet */
+    ck_assert(!pyoffsets_read(13, NULL, &read, &why));
 }
 END_TEST
 
@@ -261,14 +261,14 @@ Suite *suite_pyframes(void)
 {
     Suite *suite = suite_create("pyframes");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, lines_of_each_version);
-    tcase_add_test(all, lines_at_the_edges);
-    tcase_add_test(all, hostile_tables);
-    tcase_add_test(all, texts);
+    tcase_add_test(all, reads_line_tables_of_each_version);
+    tcase_add_test(all, handles_instructions_outside_the_table);
+    tcase_add_test(all, survives_random_line_tables);
+    tcase_add_test(all, converts_strings_to_utf8);
     tcase_add_test(all, different_texts_have_different_hashes);
-    tcase_add_test(all, versions);
-    tcase_add_test(all, an_interpreter_says_its_layout);
-    tcase_add_test(all, what_makes_no_sense_is_not_believed);
+    tcase_add_test(all, knows_python_3_9_to_3_13);
+    tcase_add_test(all, reads_the_published_layout);
+    tcase_add_test(all, rejects_an_implausible_layout);
     suite_add_tcase(suite, all);
     return suite;
 }

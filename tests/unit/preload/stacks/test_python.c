@@ -16,7 +16,7 @@
 #include "tests/support/alloc.h"
 #include "tests/support/capture.h"
 
-START_TEST(without_python)
+START_TEST(does_nothing_without_python)
 {
     ck_assert_ptr_null(python_first_argument("wrapper", "optimizer.py"));
     ck_assert_ptr_null(python_first_local("wrapper", "optimizer.py"));
@@ -30,7 +30,7 @@ END_TEST
 static int (*run_text)(const char *);
 static int minor;
 
-/* NULL: not installed, or a sanitizer would report its memory as leaked. */
+/* NULL: Python is not installed, or a sanitizer would report the interpreter's memory as leaked. */
 static void *open_python(void)
 {
     char name[32];
@@ -68,15 +68,15 @@ static void run(const char *code)
 static const void *found[8], *local[8];
 static int left[8];
 
-static void look_at(int n)
+static void probe_frames(int n)
 {
     found[n] = python_first_argument("wrapper", "optimizer.py");
     local[n] = python_first_local("wrapper", "optimizer.py");
     left[n] = python_left("profiler.py");
 }
 
-/* Gives Python look(n), which calls look_at(), and define(), which makes functions of a file of
- * any name. */
+/* Gives Python look(n), which calls probe_frames(), and define(), which defines functions in a file
+ * of any name. */
 static void prepare(void)
 {
     char code[512];
@@ -85,11 +85,11 @@ static void prepare(void)
              "look = ctypes.PYFUNCTYPE(None, ctypes.c_int)(%lu)\n"
              "def define(code, file):\n"
              "    exec(compile(code, file, 'exec'), globals())\n",
-             (unsigned long)(uintptr_t)look_at);
+             (unsigned long)(uintptr_t)probe_frames);
     run(code);
 }
 
-START_TEST(the_first_argument_of_a_frame)
+START_TEST(finds_the_first_argument_of_a_frame)
 {
     if (!start_python())
         return;
@@ -128,7 +128,7 @@ START_TEST(the_first_argument_of_a_frame)
 }
 END_TEST
 
-START_TEST(left_by_an_exception)
+START_TEST(tells_how_a_with_block_ended)
 {
     if (!start_python())
         return;
@@ -155,7 +155,7 @@ START_TEST(left_by_an_exception)
 }
 END_TEST
 
-START_TEST(run_later)
+START_TEST(runs_code_later)
 {
     if (!start_python())
         return;
@@ -169,7 +169,7 @@ END_TEST
 
 /* A thread in C outlives the interpreter, whose end frees the thread's frames. Functions
  * registered first are called last. */
-START_TEST(nothing_is_read_once_the_interpreter_ends)
+START_TEST(reads_nothing_once_the_interpreter_ends)
 {
     if (!start_python())
         return;
@@ -190,9 +190,9 @@ START_TEST(nothing_is_read_once_the_interpreter_ends)
 }
 END_TEST
 
-/* Sets `reads`, then goes on reading for a while after the end of the interpreter has begun. */
 static _Atomic int reads; /* 1: reading, 2: finished */
 
+/* Is still reading when the interpreter's end begins. */
 static void *read_long(void *unused)
 {
     ck_assert(pyend_read());
@@ -203,7 +203,7 @@ static void *read_long(void *unused)
     return unused;
 }
 
-START_TEST(the_end_waits_for_who_reads)
+START_TEST(interpreter_end_waits_for_readers)
 {
     pthread_t thread;
     if (!start_python())
@@ -220,7 +220,7 @@ START_TEST(the_end_waits_for_who_reads)
 END_TEST
 
 /* As after a fork() in which another thread was reading. */
-START_TEST(the_end_does_not_wait_for_ever)
+START_TEST(interpreter_end_stops_waiting_for_lost_readers)
 {
     if (!start_python())
         return;
@@ -231,7 +231,7 @@ START_TEST(the_end_does_not_wait_for_ever)
 END_TEST
 
 /* A program with its own interpreter may start it late and end it early. */
-START_TEST(calls_are_refused_while_it_does_not_run)
+START_TEST(refuses_calls_while_python_does_not_run)
 {
     if (!open_python())
         return;
@@ -251,14 +251,14 @@ Suite *suite_python(void)
     Suite *suite = suite_create("python");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 30);
-    tcase_add_test(all, without_python);
-    tcase_add_test(all, the_first_argument_of_a_frame);
-    tcase_add_test(all, left_by_an_exception);
-    tcase_add_test(all, run_later);
-    tcase_add_test(all, nothing_is_read_once_the_interpreter_ends);
-    tcase_add_test(all, the_end_waits_for_who_reads);
-    tcase_add_test(all, the_end_does_not_wait_for_ever);
-    tcase_add_test(all, calls_are_refused_while_it_does_not_run);
+    tcase_add_test(all, does_nothing_without_python);
+    tcase_add_test(all, finds_the_first_argument_of_a_frame);
+    tcase_add_test(all, tells_how_a_with_block_ended);
+    tcase_add_test(all, runs_code_later);
+    tcase_add_test(all, reads_nothing_once_the_interpreter_ends);
+    tcase_add_test(all, interpreter_end_waits_for_readers);
+    tcase_add_test(all, interpreter_end_stops_waiting_for_lost_readers);
+    tcase_add_test(all, refuses_calls_while_python_does_not_run);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/stacks/unwind.h: the library of a return address, while other libraries come
- * and go. tests/e2e/test_stacks.py and tests/soak/stacks.py check the unwound stacks. */
+/* Tests of preload/stacks/unwind.h: the library of a return address, while other libraries are
+ * loaded and unloaded. tests/e2e/test_stacks.py and tests/soak/stacks.py check the unwound
+ * stacks. */
 #define _GNU_SOURCE
 #include "preload/stacks/unwind.h"
 
@@ -18,9 +19,9 @@
 #include "tests/support/sanitizer.h"
 #include "writer/stack/dso_table.h"
 
-#define COPIES  8
-#define COMINGS 2000
-/* A library of the C library that nothing else in this process uses. */
+#define COPIES 8
+#define ROUNDS 2000
+/* A library of glibc that nothing else in this process uses. */
 #define LIBRARY "libBrokenLocale.so.1"
 #define SYMBOL  "__ctype_get_mb_cur_max"
 
@@ -39,10 +40,10 @@ static void copy_library(char *path, size_t size)
     snprintf(path, size, "/proc/self/fd/%d", to);
 }
 
-/* Takes a stack from inside a plugin. */
-static void *come_and_go(void *path)
+/* Loads a copy, takes a stack, looks up the copy by the address of its function, and unloads it. */
+static void *load_and_unload(void *path)
 {
-    for (int i = 0; i < COMINGS; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL), *pcs[16];
         void *address = handle ? dlsym(handle, SYMBOL) : NULL;
         unwind_frames(pcs, sizeof pcs / sizeof *pcs, false);
@@ -56,7 +57,7 @@ static void *come_and_go(void *path)
     return NULL;
 }
 
-START_TEST(libraries_are_found_while_others_come_and_go)
+START_TEST(finds_libraries_while_others_load_and_unload)
 {
     static char paths[COPIES][32];
     pthread_t threads[COPIES];
@@ -73,7 +74,7 @@ START_TEST(libraries_are_found_while_others_come_and_go)
     for (int i = 0; i < COPIES; i++)
         copy_library(paths[i], sizeof paths[i]);
     for (int i = 0; i < COPIES; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, paths[i]), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, load_and_unload, paths[i]), 0);
     for (int i = 0; i < COPIES; i++)
         pthread_join(threads[i], NULL);
     ck_assert_msg(unknown == 0 && wrong == 0, "%u unknown, %u wrong", unknown, wrong);
@@ -84,7 +85,7 @@ Suite *suite_unwind(void)
 {
     Suite *suite = suite_create("unwind");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, libraries_are_found_while_others_come_and_go);
+    tcase_add_test(all, finds_libraries_while_others_load_and_unload);
     suite_add_tcase(suite, all);
     return suite;
 }
