@@ -50,7 +50,7 @@ HARMS = {
     "the program waits for running GPU work, or the work is lost": [
         "e2e gpu kernel_that_outlives_its_window_is_in_its_trace", "e2e gpu long_kernel_does_not_hold_up_the_program",
         "e2e gpu_faults late_or_shuffled_records_lose_nothing"],
-    "the cause of an event is known only after the event": ["unit emit spans_know_what_is_around_them",
+    "the cause of an event is known only after the event": ["unit emit marks_spans_inside_operators_with_flops",
                                                             "e2e gpu gpu_work_has_the_innermost_ranges_id"],
     "the open file is torn when its head or end changes": ["unit sink rejects_a_head_of_another_size", "e2e exit shorter_trailer_leaves_no_old_bytes",
                                                            "unit sink kill_leaves_the_old_or_the_new_trace"],
@@ -81,7 +81,7 @@ HARMS = {
     "readers take another file for a trace, or a process for a GPU": ["e2e exit only_traces_end_in_json_or_gz",
                                                                       "unit window shifts_small_pids_of_containers"],
     "redirected functions lose arguments": ["e2e step_names arguments_and_results_stay", "e2e step_names every_way_of_linking"],
-    "a foreign trace takes memory by its size": ["unit import large_file"],
+    "a foreign trace takes memory by its size": ["unit import merges_a_large_file_in_little_memory"],
     "exported names make probes succeed, or lose hidden arguments": [
         "e2e hooks weak_probe_without_a_runtime_gets_an_error", "e2e blas blas_arguments_reach_the_callers_own_copy",
         "e2e harms thread_local_memory_is_small"],
@@ -89,10 +89,10 @@ HARMS = {
         "unit spawn hides_the_child_from_the_host", "e2e after program_sees_no_child_while_a_command_runs", "e2e after command_runs_without_libcprof"],
     "the environment changes while the profiler reads it": ["unit post_save copies_the_environment_while_it_changes"],
     "threads of few events take memory": [
-        "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log a_thread_of_one_event_takes_no_huge_page"],
+        "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log uses_no_huge_pages"],
     "the profiler uses up the process's limit of mappings": ["unit thread_log many_threads_take_few_mappings"],
     "the profiler uses up a limited address space": [
-        "e2e settings a_small_address_space_is_left_to_the_program", "unit thread_log a_limited_address_space_is_the_programs",
+        "e2e settings a_small_address_space_is_left_to_the_program", "unit thread_log takes_little_of_a_limited_address_space",
         "e2e odd_moments threads_leave_a_limited_address_space_to_the_program"],
     "step 0 of every run takes memory and time": ["unit writer step_0_drops_its_oldest_half_when_full",
                                                   "e2e exit run_without_marks_keeps_at_most_64_mb"],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer_import(): foreign traces are imported while the real cprof thread records.
- * Which trace gets them and when, what is refused with which message. A large file must not cost
+/* Tests of writer_import(): foreign traces are imported while the real cprof thread records. Tests
+ * which trace gets them, and which files are refused with which message. A large file must not take
  * much memory or overflow the rings. */
 #include <check.h>
 #include <dirent.h>
@@ -61,7 +61,7 @@ static void wait_for(const char *said)
 {
     for (int i = 0; i < 1000 && !strstr(capture_stderr(), said); i++)
         session_sleep(10);
-    ck_assert_msg(strstr(capture_stderr(), said) != NULL, "not said: %s; but: %s", said,
+    ck_assert_msg(strstr(capture_stderr(), said) != NULL, "no message %s in: %s", said,
                   capture_stderr());
 }
 
@@ -95,7 +95,7 @@ static int64_t wall_of(const struct trace *t, const char *name)
 
 /* ---- which trace ----------------------------------------------------------------------------- */
 
-START_TEST(into_the_open_trace)
+START_TEST(merges_into_the_open_trace)
 {
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     session_span("ours");
@@ -125,7 +125,7 @@ START_TEST(into_the_open_trace)
 }
 END_TEST
 
-START_TEST(else_into_the_next_one)
+START_TEST(merges_into_the_next_trace)
 {
     session_start(ACTION_SKIP, false);
     ck_assert(writer_import(make("f", "[" EVENT("one", "2000000000000000"))));
@@ -149,7 +149,7 @@ START_TEST(else_into_the_next_one)
 }
 END_TEST
 
-START_TEST(into_the_trace_of_a_program_without_steps)
+START_TEST(merges_in_a_program_without_steps)
 {
     session_start(ACTION_SKIP, true);
     ck_assert(writer_import(make("f", "[" EVENT("one", "2000000000000000") "]")));
@@ -161,7 +161,7 @@ START_TEST(into_the_trace_of_a_program_without_steps)
 }
 END_TEST
 
-START_TEST(gzip_in_two_members)
+START_TEST(reads_gzip_of_two_members)
 {
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     ck_assert(writer_import(make_gzip("f", "{\"traceEvents\": [" EVENT("one", "2000000000000000"),
@@ -176,7 +176,7 @@ END_TEST
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-START_TEST(clocks)
+START_TEST(maps_foreign_clocks)
 {
     char text[512];
     int64_t wall = clock_wall_now(), steady = (int64_t)clock_monotonic_ns();
@@ -202,7 +202,7 @@ START_TEST(clocks)
 }
 END_TEST
 
-START_TEST(what_lies_before_the_base_is_counted)
+START_TEST(counts_events_before_the_base_time)
 {
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     ck_assert(
@@ -221,7 +221,7 @@ END_TEST
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-START_TEST(refused_at_once)
+START_TEST(refuses_unusable_paths_at_once)
 {
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     ck_assert(!writer_import(path_of("missing")));
@@ -244,7 +244,7 @@ START_TEST(refused_at_once)
 }
 END_TEST
 
-START_TEST(refused_when_read)
+START_TEST(reports_unreadable_traces)
 {
     static const struct {
         const char *name, *text, *said;
@@ -279,13 +279,14 @@ START_TEST(refused_when_read)
     ck_assert_uint_eq(capture_lines(said, "/whole: byte "), 1);
     ck_assert_uint_eq(capture_lines(said, "it is not merged"), n + 1);
     struct trace t = session_trace(1);
-    ck_assert_uint_eq(trace_count(&t, 'X', NULL), 2); /* the trace is written without them */
+    ck_assert_uint_eq(trace_count(&t, 'X', NULL),
+                      2); /* the trace is written without the foreign events */
     ck_assert_ptr_null(strstr(t.text, "\"merged\""));
     trace_free(&t);
 }
 END_TEST
 
-START_TEST(too_many_wait)
+START_TEST(limits_waiting_files)
 {
     session_start(ACTION_SKIP, false);
     const char *path = make("f", "[" EVENT("one", "2000000000000000") "]");
@@ -306,7 +307,7 @@ END_TEST
 
 /* The file changes between the first reading and the merging. Events that were not merged are
  * counted. */
-START_TEST(changed_meanwhile)
+START_TEST(reports_a_file_changed_meanwhile)
 {
     session_start(ACTION_SKIP, false);
     const char *path = make("f", "[" EVENT("one", "2000000000000000") "]");
@@ -331,7 +332,7 @@ END_TEST
 
 /* The window's memory runs out while events are merged. One message says so; none blames the
  * file. */
-START_TEST(no_memory_for_the_trace)
+START_TEST(out_of_memory_does_not_blame_the_file)
 {
     if (!alloc_is_ours)
         return;
@@ -345,7 +346,7 @@ START_TEST(no_memory_for_the_trace)
     fprintf(file, EVENT("last", "2000000000000000") "]");
     fclose(file);
     ck_assert(writer_import(path));
-    session_sleep(100); /* read once, with the memory that this takes */
+    session_sleep(100); /* the first reading is done, with its memory */
     alloc_fail_from(200u << 10);
     session_step(ACTION_ACTIVE_AND_SAVE);
     wait_for("cannot write the trace: Cannot allocate memory");
@@ -356,8 +357,8 @@ START_TEST(no_memory_for_the_trace)
 }
 END_TEST
 
-/* The program closes all descriptors and reuses the file's number for its own file. */
-START_TEST(descriptor_taken_away)
+/* The program closes the descriptor and reuses its number for another file. */
+START_TEST(keeps_a_descriptor_the_program_reused)
 {
     session_start(ACTION_SKIP, false);
     ck_assert(writer_import(make("f", "[" EVENT("one", "2000000000000000") "]")));
@@ -376,12 +377,12 @@ START_TEST(descriptor_taken_away)
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_step(ACTION_SKIP);
     session_end();
-    ck_assert_int_eq(fcntl(fd, F_GETFD), 0); /* open still */
+    ck_assert_int_eq(fcntl(fd, F_GETFD), 0); /* still open */
     ck_assert_uint_eq(capture_lines(capture_stderr(), "/f: it was changed or cannot be read"), 1);
 }
 END_TEST
 
-START_TEST(a_full_trace)
+START_TEST(counts_events_beyond_the_trace_limit)
 {
     session_options.max_trace_bytes = 100000;
     session_start(ACTION_ACTIVE_AND_SAVE, false);
@@ -406,7 +407,7 @@ END_TEST
 
 /* ---- large files ----------------------------------------------------------------------------- */
 
-/* events of 250 bytes; fewer where sanitizers are slow */
+/* events of 250 bytes; fewer under slow sanitizers */
 #define LARGE (alloc_is_ours ? 400000u : 40000u)
 
 static const char *make_large(void)
@@ -436,9 +437,9 @@ static long peak_kb(void)
     return used.ru_maxrss;
 }
 
-/* 100 MB are imported while this thread records without a pause. None of its records is lost,
- * and memory stays flat. */
-START_TEST(large_file)
+/* 100 MB are imported while this thread records without a pause. No record is lost, and memory does
+ * not grow. */
+START_TEST(merges_a_large_file_in_little_memory)
 {
     const char *path = make_large();
     struct stat st;
@@ -460,7 +461,8 @@ START_TEST(large_file)
     ck_assert(writer_import(path));
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
     int64_t took = (b.tv_sec - a.tv_sec) * INT64_C(1000000000) + b.tv_nsec - a.tv_nsec;
-    ck_assert_int_lt(took, alloc_is_ours ? 50000000 : 500000000); /* less than 100 MB take */
+    ck_assert_int_lt(took,
+                     alloc_is_ours ? 50000000 : 500000000); /* less than reading 100 MB takes */
     unsigned ours = 100000;
     for (unsigned i = 0; i < 100; i++) {
         for (unsigned k = 0; k < 1000; k++)
@@ -482,7 +484,7 @@ START_TEST(large_file)
 END_TEST
 
 /* Events that are not imported at the deadline are counted, and the program ends in time. */
-START_TEST(exit_does_not_wait_for_ever)
+START_TEST(exit_keeps_its_deadline_while_merging)
 {
     const char *slower = getenv("CK_TIMEOUT_MULTIPLIER"); /* the multiplier of libcheck itself */
     unsigned slowness = slower ? (unsigned)atoi(slower) : 1;
@@ -502,11 +504,11 @@ END_TEST
 
 /* ---- observers ------------------------------------------------------------------------------- */
 
-static char told[320];
+static char reported[320];
 
-static void tell(const char *path)
+static void on_file(const char *path)
 {
-    strncat(told, path, sizeof told - 1 - strlen(told));
+    strncat(reported, path, sizeof reported - 1 - strlen(reported));
 }
 
 static void nothing(void)
@@ -523,11 +525,11 @@ static void no_moment(const struct train_moment *at)
     (void)at;
 }
 
-/* Observers are told the path of a valid foreign trace, after it has been read. */
-START_TEST(the_path_is_told)
+/* Observers get the path of a valid foreign trace after cprof has read the file. */
+START_TEST(reports_the_path_to_observers)
 {
     static const struct listener listener = {nothing,   no_mark,   no_moment, no_moment,
-                                             no_moment, no_moment, tell,      nothing};
+                                             no_moment, no_moment, on_file,   nothing};
     writer_listen(&listener);
     make("f", "[]");
     ck_assert_int_eq(chdir(session_folder), 0);
@@ -537,7 +539,7 @@ START_TEST(the_path_is_told)
     ck_assert_int_eq(chdir("/"), 0);
     session_step(ACTION_SKIP);
     session_end();
-    ck_assert_str_eq(told, path_of("f"));
+    ck_assert_str_eq(reported, path_of("f"));
 }
 END_TEST
 
@@ -547,26 +549,26 @@ Suite *suite_import(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, session_setup, session_teardown);
     suite_add_tcase(suite, all);
-    tcase_add_test(all, into_the_open_trace);
-    tcase_add_test(all, else_into_the_next_one);
-    tcase_add_test(all, into_the_trace_of_a_program_without_steps);
-    tcase_add_test(all, gzip_in_two_members);
-    tcase_add_test(all, clocks);
-    tcase_add_test(all, what_lies_before_the_base_is_counted);
-    tcase_add_test(all, refused_at_once);
-    tcase_add_test(all, refused_when_read);
-    tcase_add_test(all, too_many_wait);
-    tcase_add_test(all, changed_meanwhile);
-    tcase_add_test(all, no_memory_for_the_trace);
-    tcase_add_test(all, descriptor_taken_away);
-    tcase_add_test(all, a_full_trace);
-    tcase_add_test(all, the_path_is_told);
+    tcase_add_test(all, merges_into_the_open_trace);
+    tcase_add_test(all, merges_into_the_next_trace);
+    tcase_add_test(all, merges_in_a_program_without_steps);
+    tcase_add_test(all, reads_gzip_of_two_members);
+    tcase_add_test(all, maps_foreign_clocks);
+    tcase_add_test(all, counts_events_before_the_base_time);
+    tcase_add_test(all, refuses_unusable_paths_at_once);
+    tcase_add_test(all, reports_unreadable_traces);
+    tcase_add_test(all, limits_waiting_files);
+    tcase_add_test(all, reports_a_file_changed_meanwhile);
+    tcase_add_test(all, out_of_memory_does_not_blame_the_file);
+    tcase_add_test(all, keeps_a_descriptor_the_program_reused);
+    tcase_add_test(all, counts_events_beyond_the_trace_limit);
+    tcase_add_test(all, reports_the_path_to_observers);
     TCase *large = tcase_create("large");
     tcase_set_timeout(large, 120);
     tcase_add_checked_fixture(large, session_setup, session_teardown);
-    tcase_add_test(large, large_file);
-    if (alloc_is_ours) /* otherwise every step takes long */
-        tcase_add_test(large, exit_does_not_wait_for_ever);
+    tcase_add_test(large, merges_a_large_file_in_little_memory);
+    if (alloc_is_ours) /* too slow under sanitizers */
+        tcase_add_test(large, exit_keeps_its_deadline_while_merging);
     suite_add_tcase(suite, large);
     return suite;
 }

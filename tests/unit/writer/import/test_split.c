@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/import/split.h and writer/import/foreign.h: all forms of files, truncated and
- * hostile ones, and the result for each kind of event. */
+/* Tests of writer/import/split.h and writer/import/foreign.h: all forms of files, also truncated
+ * and hostile, and the result for each kind of event. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 #include "writer/import/foreign.h"
 #include "writer/import/split.h"
 
-/* ---- where values are ------------------------------------------------------------------------ */
+/* ---- splitting ------------------------------------------------------------------------------- */
 
-/* Describes the values in a text: `key=value` for members, `*` before events, `long`, and at the
- * end `!byte fault` or `$`. */
+/* Describes the values in a text: `key=value` for a member, `*value` for an event, `long` for a
+ * value that was skipped; at the end `!byte fault`, `cut` or `$`. */
 static char *split_text(const char *text, size_t len, size_t most)
 {
     static struct buf out;
@@ -46,7 +46,7 @@ static void check_split(const char *text, const char *expected)
         ck_assert_str_eq(split_text(text, strlen(text), most), expected);
 }
 
-START_TEST(both_forms)
+START_TEST(splits_objects_and_arrays)
 {
     check_split(
         "{\"traceEvents\": [{\"a\": 1}, {}], \"b\":2 , \"c\": \"]}\\\"\",\"d\":{\"e\":[]}}\n",
@@ -58,7 +58,7 @@ START_TEST(both_forms)
 }
 END_TEST
 
-START_TEST(an_array_need_not_end)
+START_TEST(accepts_an_array_without_its_end)
 {
     check_split("[", "$");
     check_split("[{\"a\":1},", "*{\"a\":1} $");
@@ -68,7 +68,7 @@ START_TEST(an_array_need_not_end)
 }
 END_TEST
 
-START_TEST(what_is_no_trace)
+START_TEST(refuses_text_that_is_no_trace)
 {
     check_split("", "!0 it is empty");
     check_split("  \n", "!3 it is empty");
@@ -89,7 +89,7 @@ START_TEST(what_is_no_trace)
 }
 END_TEST
 
-/* Makes `[{"a":`, MIDDLE n times, END. */
+/* Makes BEGIN, n times MIDDLE, END. */
 static char *repeated(const char *begin, const char *middle, size_t n, const char *end)
 {
     struct buf b = {0};
@@ -101,7 +101,7 @@ static char *repeated(const char *begin, const char *middle, size_t n, const cha
     return b.data;
 }
 
-START_TEST(what_is_too_long_is_stepped_over)
+START_TEST(skips_values_that_are_too_long)
 {
     char *text = repeated("[{\"a\":\"", "x}]\\\"", SPLIT_VALUE_MOST / 4, "\"},{}]");
     for (size_t most = 1000; most < 8u << 20; most *= 20)
@@ -120,8 +120,8 @@ START_TEST(what_is_too_long_is_stepped_over)
 }
 END_TEST
 
-/* Like a few kilobytes of gzip that unpack to endless blanks. */
-START_TEST(a_text_without_an_end_is_refused)
+/* A few kilobytes of gzip can unpack to endless blanks. */
+START_TEST(refuses_endless_text)
 {
     struct split s = {0};
     const char *text = "[ ", *end = text + 2;
@@ -134,7 +134,7 @@ START_TEST(a_text_without_an_end_is_refused)
 }
 END_TEST
 
-START_TEST(what_is_too_deep_is_refused)
+START_TEST(refuses_deep_nesting)
 {
     char *text = repeated("[{\"a\":", "[", 63, "");
     ck_assert_str_eq(split_text(text, strlen(text), 7), "cut");
@@ -150,7 +150,7 @@ END_TEST
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-START_TEST(microseconds_to_ns)
+START_TEST(reads_microseconds_as_ns)
 {
     static const struct {
         const char *text;
@@ -241,7 +241,7 @@ static void check_put(const char *event, const char *expected)
     ck_assert_str_eq(put(event), expected);
 }
 
-START_TEST(a_span)
+START_TEST(imports_a_span)
 {
     check_put(
         "{\"name\":\"a\\u00e9\\n\",\"cat\":\"c\",\"args\":{\"x\":[1,2.50,null,true,{\"y\":\"z\"}]},"
@@ -256,20 +256,20 @@ START_TEST(a_span)
 }
 END_TEST
 
-START_TEST(steps)
+START_TEST(imports_steps)
 {
     static const char step[] = "{\"ph\":\"X\",\"name\":\"ProfilerStep#12\",\"ts\":1,\"dur\":2}";
     static const char on_gpu[] = "{\"ph\":\"X\",\"cat\":\"gpu_user_annotation\","
                                  "\"name\":\"ProfilerStep#12\",\"ts\":1,\"dur\":2}";
     ck_assert_ptr_nonnull(strstr(put(step), "\"name\": \"ProfilerStep#12\""));
     ck_assert_ptr_nonnull(strstr(put(on_gpu), "\"name\": \"torch.profiler step 12\""));
-    foreign_begin(reader, 3, 500, true); /* readers would take it for cprof's own */
+    foreign_begin(reader, 3, 500, true); /* readers would take the name for a step of cprof */
     ck_assert_ptr_nonnull(strstr(put(step), "\"name\": \"torch.profiler step 12\""));
     ck_assert_ptr_nonnull(strstr(put("{\"ph\":\"X\",\"name\":7,\"ts\":1,\"dur\":2}"), "\"ts\""));
 }
 END_TEST
 
-START_TEST(rows_that_are_no_numbers)
+START_TEST(numbers_rows_of_other_types)
 {
     check_put("{\"ph\":\"i\",\"ts\":0,\"pid\":\"Spans\",\"tid\":0}",
               "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 39000000, \"tid\": 39000000, "
@@ -288,11 +288,11 @@ START_TEST(rows_that_are_no_numbers)
         snprintf(event, sizeof event, "{\"ph\":\"i\",\"ts\":0,\"pid\":1,\"tid\":\"t%u\"}", i);
         taken += *put(event) != '\0';
     }
-    ck_assert_uint_eq(taken, 8192 * 3 / 4 - 6); /* limited for any file */
+    ck_assert_uint_eq(taken, 8192 * 3 / 4 - 6); /* the number of rows is limited */
 }
 END_TEST
 
-START_TEST(ids_are_moved_alike)
+START_TEST(moves_equal_ids_alike)
 {
     char expected[256];
     snprintf(
@@ -339,7 +339,7 @@ START_TEST(ids_are_moved_alike)
 }
 END_TEST
 
-START_TEST(ids_in_args_are_moved)
+START_TEST(moves_ids_in_args)
 {
     char expected[256];
     snprintf(
@@ -356,7 +356,7 @@ START_TEST(ids_in_args_are_moved)
 }
 END_TEST
 
-START_TEST(numbers_as_readers_take_them)
+START_TEST(writes_numbers_that_readers_accept)
 {
     check_put(
         "{\"ph\":\"X\",\"ts\":0,\"dur\":1,\"args\":{\"a\":1e999,\"b\":NaN,\"c\":-Infinity,\"d\":1e-"
@@ -378,7 +378,7 @@ START_TEST(numbers_as_readers_take_them)
 }
 END_TEST
 
-START_TEST(strings_are_repaired)
+START_TEST(repairs_strings)
 {
     check_put("{\"ph\":\"i\",\"ts\":0,\"name\":\"\xff \\ud83d\\ude00 \\ud83d \\u001f\"}",
               "{\"ph\": \"i\", \"name\": \"\ufffd \U0001F600 \ufffd \\u001f\", \"pid\": 30000000, "
@@ -387,7 +387,7 @@ START_TEST(strings_are_repaired)
 }
 END_TEST
 
-START_TEST(names_of_rows)
+START_TEST(imports_row_names)
 {
     check_put("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":5,\"tid\":0,\"args\":{\"name\":"
               "\"python\"}}",
@@ -401,7 +401,7 @@ START_TEST(names_of_rows)
 }
 END_TEST
 
-START_TEST(what_no_reader_takes)
+START_TEST(drops_events_that_no_reader_accepts)
 {
     static const char *const bad[] = {
         "{}",
@@ -430,7 +430,7 @@ START_TEST(what_no_reader_takes)
 }
 END_TEST
 
-START_TEST(what_is_no_json)
+START_TEST(refuses_invalid_json)
 {
     static const struct {
         const char *text;
@@ -455,7 +455,7 @@ START_TEST(what_is_no_json)
 }
 END_TEST
 
-START_TEST(huge_integers_are_put_in_quotes)
+START_TEST(quotes_huge_integers)
 {
     check_put("{\"ph\":\"i\",\"ts\":0,\"a\":9223372036854775807,\"b\":9223372036854775808,"
               "\"c\":-9223372036854775808,\"d\":-9223372036854775809,"
@@ -474,8 +474,8 @@ START_TEST(huge_integers_are_put_in_quotes)
 }
 END_TEST
 
-/* As JSON.parse() does, however the key is escaped. */
-START_TEST(the_last_member_of_a_key_counts)
+/* As in JSON.parse(), also for escaped keys. */
+START_TEST(last_member_of_a_key_wins)
 {
     check_put("{\"ph\":\"i\",\"ph\":\"M\",\"ts\":0,\"\\u0070h\":\"i\",\"a\":{\"b\":1,\"b\":[2]}}",
               "{\"ph\": \"i\", \"pid\": 30000000, \"tid\": 30000000, \"ts\": 0.500, "
@@ -498,8 +498,8 @@ START_TEST(the_last_member_of_a_key_counts)
 }
 END_TEST
 
-/* An event must never come out incomplete. */
-START_TEST(no_memory_to_parse)
+/* An event is imported whole or not at all. */
+START_TEST(imports_no_partial_event_without_memory)
 {
     if (!alloc_is_ours)
         return;
@@ -537,29 +537,29 @@ Suite *suite_split(void)
 {
     Suite *suite = suite_create("split");
     TCase *text = tcase_create("text");
-    tcase_add_test(text, both_forms);
-    tcase_add_test(text, an_array_need_not_end);
-    tcase_add_test(text, what_is_no_trace);
-    tcase_add_test(text, what_is_too_long_is_stepped_over);
-    tcase_add_test(text, a_text_without_an_end_is_refused);
-    tcase_add_test(text, what_is_too_deep_is_refused);
-    tcase_add_test(text, microseconds_to_ns);
+    tcase_add_test(text, splits_objects_and_arrays);
+    tcase_add_test(text, accepts_an_array_without_its_end);
+    tcase_add_test(text, refuses_text_that_is_no_trace);
+    tcase_add_test(text, skips_values_that_are_too_long);
+    tcase_add_test(text, refuses_endless_text);
+    tcase_add_test(text, refuses_deep_nesting);
+    tcase_add_test(text, reads_microseconds_as_ns);
     suite_add_tcase(suite, text);
     TCase *events = tcase_create("events");
     tcase_add_checked_fixture(events, setup, teardown);
-    tcase_add_test(events, a_span);
-    tcase_add_test(events, steps);
-    tcase_add_test(events, rows_that_are_no_numbers);
-    tcase_add_test(events, ids_are_moved_alike);
-    tcase_add_test(events, ids_in_args_are_moved);
-    tcase_add_test(events, numbers_as_readers_take_them);
-    tcase_add_test(events, strings_are_repaired);
-    tcase_add_test(events, names_of_rows);
-    tcase_add_test(events, what_no_reader_takes);
-    tcase_add_test(events, what_is_no_json);
-    tcase_add_test(events, huge_integers_are_put_in_quotes);
-    tcase_add_test(events, the_last_member_of_a_key_counts);
-    tcase_add_test(events, no_memory_to_parse);
+    tcase_add_test(events, imports_a_span);
+    tcase_add_test(events, imports_steps);
+    tcase_add_test(events, numbers_rows_of_other_types);
+    tcase_add_test(events, moves_equal_ids_alike);
+    tcase_add_test(events, moves_ids_in_args);
+    tcase_add_test(events, writes_numbers_that_readers_accept);
+    tcase_add_test(events, repairs_strings);
+    tcase_add_test(events, imports_row_names);
+    tcase_add_test(events, drops_events_that_no_reader_accepts);
+    tcase_add_test(events, refuses_invalid_json);
+    tcase_add_test(events, quotes_huge_integers);
+    tcase_add_test(events, last_member_of_a_key_wins);
+    tcase_add_test(events, imports_no_partial_event_without_memory);
     suite_add_tcase(suite, events);
     return suite;
 }

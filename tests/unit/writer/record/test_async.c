@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/async.c, and of the spans that cross each other (writer/record/emit.c) or
- * end elsewhere (writer/record/cross_thread.c), through files: with the real cprof thread. */
+/* Tests of writer/record/async.c, of spans that cross each other (writer/record/emit.c), and of
+ * spans that another thread ends (writer/record/cross_thread.c). The real cprof thread writes the
+ * files. */
 #include "writer/record/async.h"
 
 #include <check.h>
@@ -21,13 +22,13 @@ static uint64_t open_range(const char *name)
                       0);
 }
 
-static void *close_it(void *id)
+static void *close_range_by_id(void *id)
 {
     ck_assert(async_close(thread_log_get(), *(uint64_t *)id));
     return NULL;
 }
 
-START_TEST(a_range_belongs_where_it_starts)
+START_TEST(range_belongs_to_the_window_where_it_starts)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -35,7 +36,7 @@ START_TEST(a_range_belongs_where_it_starts)
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("in the second");
     pthread_t thread;
-    ck_assert_int_eq(pthread_create(&thread, NULL, close_it, &id), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, close_range_by_id, &id), 0);
     pthread_join(thread, NULL);
     ck_assert(!async_close(thread_log_get(), id));
     session_end();
@@ -50,7 +51,7 @@ START_TEST(a_range_belongs_where_it_starts)
 }
 END_TEST
 
-static void *ended(void *keys)
+static void *end_keys(void *keys)
 {
     for (char *key = keys; *key; key++)
         span_ended_elsewhere(key);
@@ -65,9 +66,9 @@ static void open_key(const char *key, const char *name)
     span_add_flags(span, REC_LOOSE);
 }
 
-/* More than the stack of open spans holds, each ended by another thread; and one whose address was
- * another's that ended before. */
-START_TEST(a_span_that_ended_elsewhere_is_closed_by_its_thread)
+/* More spans than the stack of open spans holds, each ended by another thread. Last, a span whose
+ * key belonged to a span that ended before. */
+START_TEST(own_thread_closes_a_span_ended_elsewhere)
 {
     static char keys[1001], before[] = "x";
     memset(keys, 'k', sizeof keys - 1);
@@ -77,14 +78,14 @@ START_TEST(a_span_that_ended_elsewhere_is_closed_by_its_thread)
             open_key(&keys[k], "elsewhere");
         pthread_t thread;
         keys[i + 200] = '\0'; /* the thread ends those from i on */
-        ck_assert_int_eq(pthread_create(&thread, NULL, ended, &keys[i]), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, end_keys, &keys[i]), 0);
         pthread_join(thread, NULL);
         keys[i + 200] = i + 200 < 1000 ? 'k' : '\0';
         session_span("goes on");
         spans_take_ended(thread_log_get());
         ck_assert_uint_eq(span_top(thread_log_get()), 0);
     }
-    ended(before);
+    end_keys(before);
     open_key(before, "another");
     spans_take_ended(thread_log_get());
     ck_assert_uint_ne(span_close(thread_log_get(), before), 0);
@@ -101,15 +102,15 @@ START_TEST(a_span_that_ended_elsewhere_is_closed_by_its_thread)
 }
 END_TEST
 
-/* Its end says nothing of what its own thread has begun since. */
-START_TEST(what_is_inside_a_span_that_ended_elsewhere_goes_on)
+/* An end on another thread must not end spans that the own thread opened since. */
+START_TEST(inner_span_outlasts_an_end_elsewhere)
 {
     static char key[] = "r";
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     struct thread_log *log = thread_log_get();
     open_key(key, "elsewhere");
     pthread_t thread;
-    ck_assert_int_eq(pthread_create(&thread, NULL, ended, key), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_keys, key), 0);
     pthread_join(thread, NULL);
     session_sleep(2);
     struct open_span *module = span_open(log, &module, CAT_MODULE, "module", 6);
@@ -131,13 +132,13 @@ END_TEST
 static void *begin_and_end(void *key)
 {
     open_key(key, "left");
-    ended(key); /* as if by another thread */
+    end_keys(key); /* as if by another thread */
     session_sleep(20);
     return NULL;
 }
 
-/* It opens no more ranges, and its end is not theirs. */
-START_TEST(a_thread_ends_after_its_span_that_ended_elsewhere)
+/* The thread opens no more spans. The end of the thread must not become the end of the span. */
+START_TEST(thread_end_keeps_an_end_made_elsewhere)
 {
     static char key[] = "r";
     pthread_t thread;
@@ -154,8 +155,8 @@ START_TEST(a_thread_ends_after_its_span_that_ended_elsewhere)
 }
 END_TEST
 
-/* Its thread begins another operator before it hears of the end, and then nothing more. */
-START_TEST(an_operator_that_ended_elsewhere_ends_where_the_next_one_begins)
+/* The own thread opens another operator before it learns of the end, and then nothing more. */
+START_TEST(operator_ended_elsewhere_ends_before_the_next)
 {
     static char keys[] = "ab";
     pthread_t thread;
@@ -168,7 +169,7 @@ START_TEST(an_operator_that_ended_elsewhere_ends_where_the_next_one_begins)
         session_sleep(2);
     }
     keys[1] = '\0';
-    ck_assert_int_eq(pthread_create(&thread, NULL, ended, keys), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_keys, keys), 0);
     pthread_join(thread, NULL);
     session_step(ACTION_SKIP);
     session_end();
@@ -191,7 +192,7 @@ static void *end_and_run(void *arg)
 {
     struct ender *ender = arg;
     session_span("its own");
-    ended((char[]){"x"});
+    end_keys((char[]){"x"});
     pthread_barrier_wait(&ender->turn);
     while (!atomic_load(&ender->over))
         ;
@@ -199,7 +200,7 @@ static void *end_and_run(void *arg)
     return NULL;
 }
 
-START_TEST(threads_that_end_spans_of_others_run_or_sleep)
+START_TEST(reports_whether_span_enders_run_or_sleep)
 {
     struct ender ender = {0};
     pthread_t thread;
@@ -222,8 +223,8 @@ START_TEST(threads_that_end_spans_of_others_run_or_sleep)
 }
 END_TEST
 
-/* Nothing is recorded when they end: the notes of what began then too are none. */
-START_TEST(a_span_that_ended_elsewhere_between_windows_is_closed)
+/* The spans end while nothing is recorded. Ends of spans that began then leave no notes. */
+START_TEST(closes_a_span_ended_elsewhere_between_windows)
 {
     static char keys[301], others[2001];
     memset(keys, 'k', sizeof keys - 1);
@@ -235,14 +236,14 @@ START_TEST(a_span_that_ended_elsewhere_between_windows_is_closed)
         session_step(ACTION_SKIP);
         pthread_t thread;
         for (int i = 0; i < 2; i++) {
-            ck_assert_int_eq(pthread_create(&thread, NULL, ended, i ? others : keys), 0);
+            ck_assert_int_eq(pthread_create(&thread, NULL, end_keys, i ? others : keys), 0);
             pthread_join(thread, NULL);
         }
         session_step(ACTION_ACTIVE_AND_SAVE);
         spans_take_ended(thread_log_get());
         ck_assert_uint_eq(span_top(thread_log_get()), 0);
     }
-    ended(others); /* none is open: nothing is looked through */
+    end_keys(others); /* no span is open: the notes are not searched */
     session_span("last");
     session_step(ACTION_SKIP);
     session_end();
@@ -256,7 +257,7 @@ END_TEST
 static void end_elsewhere(char *keys)
 {
     pthread_t thread;
-    ck_assert_int_eq(pthread_create(&thread, NULL, ended, keys), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_keys, keys), 0);
     pthread_join(thread, NULL);
 }
 
@@ -268,7 +269,7 @@ static void open_operator(const char *key, const char *name)
     span_add_flags(span, REC_LOOSE);
 }
 
-/* Asserts that the span with this name is whole and took so many us. */
+/* Fails unless the named span is finished and took from least to most us. */
 static void check_took(const struct trace *t, char phase, const char *name, double least,
                        double most)
 {
@@ -280,9 +281,9 @@ static void check_took(const struct trace *t, char phase, const char *name, doub
     ck_assert_msg(took >= least && took < most, "%s: %f us", name, took);
 }
 
-/* More calls than spans may be open. Each end comes before the thread goes on, while the next span
- * is open, or behind the range around it. */
-START_TEST(an_operator_that_ends_elsewhere_stays_in_its_row)
+/* More operators than may be open. Each is ended elsewhere: before its thread goes on, while the
+ * next span is open, or after the range around the operator. */
+START_TEST(operator_ended_elsewhere_stays_in_its_row)
 {
     static char before[] = "b", during[] = "d", behind[] = "r", around[] = "a", after[] = "n";
     session_start(ACTION_ACTIVE_AND_SAVE, false);
@@ -343,8 +344,8 @@ static void *wait_open(void *key)
     return NULL;
 }
 
-/* Its thread never looks again, but the file has the end. */
-START_TEST(the_file_has_the_end_that_the_thread_has_not_seen)
+/* The own thread never learns of the end, but the file has it. */
+START_TEST(file_has_an_end_its_thread_has_not_seen)
 {
     static char key[] = "r";
     pthread_t thread;
@@ -374,7 +375,7 @@ static void *open_too_many(void *unused)
     return NULL;
 }
 
-START_TEST(the_last_line_names_the_thread_that_lost_most)
+START_TEST(exit_line_names_the_thread_with_most_losses)
 {
     char said[64];
     pthread_t thread;
@@ -390,7 +391,7 @@ START_TEST(the_last_line_names_the_thread_that_lost_most)
 }
 END_TEST
 
-START_TEST(a_range_that_stays_open_is_unfinished)
+START_TEST(open_range_is_marked_unfinished)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -398,7 +399,7 @@ START_TEST(a_range_that_stays_open_is_unfinished)
     session_sleep(20);
     session_step(ACTION_SKIP);
     session_sleep(1500);
-    ck_assert(async_close(thread_log_get(), id)); /* long after its file */
+    ck_assert(async_close(thread_log_get(), id)); /* long after the window's file was written */
     session_end();
     struct trace t = session_trace(2);
     const char *event = trace_event(&t, 'b', "forever");
@@ -412,9 +413,9 @@ START_TEST(a_range_that_stays_open_is_unfinished)
 }
 END_TEST
 
-/* Spans have numbers (stacks, FLOPs …), ranges have none: those of the span that was looked at
- * before them are not theirs. */
-START_TEST(an_open_range_has_no_numbers_of_a_span)
+/* Spans have extras (stacks, FLOPs …), ranges have none. A range must not show the extras of the
+ * span that was written before it. */
+START_TEST(open_range_shows_no_extras_of_a_span)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -434,9 +435,9 @@ START_TEST(an_open_range_has_no_numbers_of_a_span)
 }
 END_TEST
 
-/* A destructor that runs behind the thread's last ends ranges: they have nowhere to go, but give
- * their places back. */
-static uint64_t ranges[2500]; /* twice these are more than may be open */
+/* A destructor that runs after cprof's own ends ranges. Their records are lost, but their places
+ * are free again. */
+static uint64_t ranges[2500]; /* two rounds are more than may be open at once */
 static pthread_key_t late;
 
 static void close_late(void *unused)
@@ -453,7 +454,7 @@ static void *close_at_end(void *unused)
     return unused;
 }
 
-START_TEST(ended_by_a_thread_past_its_end)
+START_TEST(late_destructor_closes_ranges)
 {
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     session_span("ours");
@@ -475,7 +476,7 @@ START_TEST(ended_by_a_thread_past_its_end)
 }
 END_TEST
 
-START_TEST(step_0_keeps_its_ranges)
+START_TEST(saved_step_0_keeps_its_ranges)
 {
     session_start(ACTION_SKIP, true);
     ck_assert(async_close(thread_log_get(), open_range("kept")));
@@ -486,7 +487,7 @@ START_TEST(step_0_keeps_its_ranges)
 }
 END_TEST
 
-/* Spans of one name length each, so that a wrong move of names or data shows. */
+/* Names of different lengths, so that a wrong move of names or data shows. */
 START_TEST(crossing_spans_keep_names_and_data)
 {
     static const char *const names[] = {"a", "a longer name than the others have", "", "four"};
@@ -517,8 +518,8 @@ START_TEST(crossing_spans_keep_names_and_data)
 }
 END_TEST
 
-/* Each thread has two ranges and two crossing spans open at any time, while the cprof thread
- * looks. */
+/* Each thread has two ranges and two crossing spans open at any time, while the cprof thread reads
+ * open spans. */
 static void *work(void *unused)
 {
     struct thread_log *log = thread_log_get();
@@ -542,7 +543,7 @@ static void *work(void *unused)
     return unused;
 }
 
-START_TEST(many_threads)
+START_TEST(records_ranges_of_many_threads)
 {
     pthread_t threads[THREADS];
     session_options.ring_bytes = 8u << 20;
@@ -562,12 +563,12 @@ START_TEST(many_threads)
 }
 END_TEST
 
-START_TEST(a_thread_is_called_what_it_was_named_last)
+START_TEST(late_thread_name_reaches_the_file)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
-    session_sleep(400); /* its row has a name */
+    session_sleep(400); /* now its row has a name */
     writer_name_thread(atomic_load(&thread_log_get()->tid), "\"worker\"", 8);
     session_end();
     struct trace t = session_trace(1);
@@ -582,23 +583,23 @@ Suite *suite_async(void)
     TCase *tc = tcase_create("async");
     tcase_add_checked_fixture(tc, session_setup, session_teardown);
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, a_range_belongs_where_it_starts);
-    tcase_add_test(tc, a_span_that_ended_elsewhere_is_closed_by_its_thread);
-    tcase_add_test(tc, what_is_inside_a_span_that_ended_elsewhere_goes_on);
-    tcase_add_test(tc, a_thread_ends_after_its_span_that_ended_elsewhere);
-    tcase_add_test(tc, an_operator_that_ended_elsewhere_ends_where_the_next_one_begins);
-    tcase_add_test(tc, threads_that_end_spans_of_others_run_or_sleep);
-    tcase_add_test(tc, a_span_that_ended_elsewhere_between_windows_is_closed);
-    tcase_add_test(tc, an_operator_that_ends_elsewhere_stays_in_its_row);
-    tcase_add_test(tc, the_file_has_the_end_that_the_thread_has_not_seen);
-    tcase_add_test(tc, the_last_line_names_the_thread_that_lost_most);
-    tcase_add_test(tc, a_range_that_stays_open_is_unfinished);
-    tcase_add_test(tc, an_open_range_has_no_numbers_of_a_span);
-    tcase_add_test(tc, ended_by_a_thread_past_its_end);
-    tcase_add_test(tc, step_0_keeps_its_ranges);
+    tcase_add_test(tc, range_belongs_to_the_window_where_it_starts);
+    tcase_add_test(tc, own_thread_closes_a_span_ended_elsewhere);
+    tcase_add_test(tc, inner_span_outlasts_an_end_elsewhere);
+    tcase_add_test(tc, thread_end_keeps_an_end_made_elsewhere);
+    tcase_add_test(tc, operator_ended_elsewhere_ends_before_the_next);
+    tcase_add_test(tc, reports_whether_span_enders_run_or_sleep);
+    tcase_add_test(tc, closes_a_span_ended_elsewhere_between_windows);
+    tcase_add_test(tc, operator_ended_elsewhere_stays_in_its_row);
+    tcase_add_test(tc, file_has_an_end_its_thread_has_not_seen);
+    tcase_add_test(tc, exit_line_names_the_thread_with_most_losses);
+    tcase_add_test(tc, open_range_is_marked_unfinished);
+    tcase_add_test(tc, open_range_shows_no_extras_of_a_span);
+    tcase_add_test(tc, late_destructor_closes_ranges);
+    tcase_add_test(tc, saved_step_0_keeps_its_ranges);
     tcase_add_test(tc, crossing_spans_keep_names_and_data);
-    tcase_add_test(tc, many_threads);
-    tcase_add_test(tc, a_thread_is_called_what_it_was_named_last);
+    tcase_add_test(tc, records_ranges_of_many_threads);
+    tcase_add_test(tc, late_thread_name_reaches_the_file);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the recording half of writer/writer.h: nesting and ids, ends without beginnings, what is
- * cut or lost and how that is counted, and that the hot path neither allocates nor enters the
- * kernel. The test reads its own ring. */
+/* Tests of the recording half of writer/writer.h: nesting and ids, ends without starts, truncated
+ * and lost records and their counts. The hot path must not allocate or make system calls. The test
+ * reads its own ring. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -36,8 +36,8 @@ static struct open_span *begin(uintptr_t k, const char *text)
     return span_open(log_, key(k), CAT_CPU_OP, text, (uint32_t)strlen(text));
 }
 
-/* The next record of the ring as a copy; NULL when it is empty. */
-static const struct record *next(void)
+/* A copy of the ring's next record; NULL when the ring is empty. */
+static const struct record *next_record(void)
 {
     static struct {
         struct record r;
@@ -56,7 +56,7 @@ static uint64_t lost(enum loss cause)
     return atomic_load(&log_->losses[cause]);
 }
 
-/* Fails unless these are all the losses. */
+/* Fails unless the log has lost n records by this cause and none by others. */
 static void check_only_loss(enum loss cause, uint64_t n)
 {
     for (int i = 0; i < LOSS_COUNT; i++)
@@ -65,7 +65,7 @@ static void check_only_loss(enum loss cause, uint64_t n)
 
 /* ---- spans ---- */
 
-START_TEST(spans_nest)
+START_TEST(nests_spans)
 {
     uint64_t before = clock_ticks();
     struct open_span *outer = begin(1, "outer");
@@ -74,13 +74,13 @@ START_TEST(spans_nest)
     struct open_span *inner = begin(2, "inner");
     uint64_t inner_id = atomic_load(&inner->id);
     ck_assert_uint_eq(span_top(log_), inner_id);
-    ck_assert_ptr_null(next()); /* nothing before an end */
+    ck_assert_ptr_null(next_record()); /* a span is recorded at its end */
     uint64_t inner_end = span_close(log_, key(2));
     ck_assert_uint_eq(span_top(log_), outer_id);
     uint64_t outer_end = span_close(log_, key(1));
     ck_assert_uint_eq(span_top(log_), 0);
 
-    const struct record *r = next();
+    const struct record *r = next_record();
     assert_named(r, "inner");
     ck_assert_uint_eq(r->kind, REC_SPAN);
     ck_assert_uint_eq(r->category, CAT_CPU_OP);
@@ -92,7 +92,7 @@ START_TEST(spans_nest)
     ck_assert_int_eq(r->op.sequence, -1);
     ck_assert_uint_eq(r->op.forward_thread, 0);
     uint64_t inner_start = r->start;
-    r = next();
+    r = next_record();
     assert_named(r, "outer");
     ck_assert_uint_eq(r->id, outer_id);
     ck_assert_uint_eq(r->parent, 0);
@@ -100,7 +100,7 @@ START_TEST(spans_nest)
     ck_assert(before <= r->start && r->start <= inner_start && inner_start <= inner_end &&
               inner_end <= outer_end);
     ck_assert_uint_lt(outer_id, UINT64_C(1) << 53);
-    ck_assert_ptr_null(next());
+    ck_assert_ptr_null(next_record());
     ck_assert_uint_eq(atomic_load(&log_->records), 2);
     check_only_loss(LOSS_COUNT, 0);
 }
@@ -124,7 +124,7 @@ START_TEST(ids_are_unique_and_parents_are_open)
         }
         depth--;
         span_close(log_, key(depth));
-        const struct record *r = next();
+        const struct record *r = next_record();
         seen++;
         if (!r || r->id != open[depth] || r->parent != (depth ? open[depth - 1] : 0))
             ck_abort_msg("span %u at depth %u has the wrong id or parent", seen, depth);
@@ -135,7 +135,7 @@ START_TEST(ids_are_unique_and_parents_are_open)
 }
 END_TEST
 
-START_TEST(names_of_every_length)
+START_TEST(keeps_names_of_every_length)
 {
     char name[64];
     for (unsigned i = 0; i < sizeof name; i++)
@@ -144,12 +144,12 @@ START_TEST(names_of_every_length)
         if (around)
             begin(1, "a name of 19 bytes.");
         for (uint32_t len = 0; len <= sizeof name; len++) {
-            char *exact = malloc(len ? len : 1); /* a byte read too far is found by ASan */
+            char *exact = malloc(len ? len : 1); /* exact size, so that ASan sees an overread */
             memcpy(exact, name, len);
             span_open(log_, key(2), CAT_USER_ANNOTATION, exact, len);
             free(exact);
             span_close(log_, key(2));
-            const struct record *r = next();
+            const struct record *r = next_record();
             ck_assert_ptr_nonnull(r);
             ck_assert_uint_eq(record_name(r).len, len);
             ck_assert_uint_eq(r->slots, record_slots(len, 0, 0));
@@ -157,11 +157,11 @@ START_TEST(names_of_every_length)
         }
     }
     span_close(log_, key(1));
-    assert_named(next(), "a name of 19 bytes.");
+    assert_named(next_record(), "a name of 19 bytes.");
 }
 END_TEST
 
-START_TEST(data_follows_the_text)
+START_TEST(writes_data_after_the_name)
 {
     struct open_span *span = begin(1, "with data");
     uint8_t *room = span_data_room(log_, span, 4096);
@@ -172,11 +172,11 @@ START_TEST(data_follows_the_text)
     span_add_flags(span, REC_MARKER);
     begin(2, "inside");
     room = span_data_room(log_, span, 10);
-    memset(room, 0xcd, 10); /* a room that is not taken */
+    memset(room, 0xcd, 10); /* without span_data_done() the span has no data */
     span_close(log_, key(2));
     span_close(log_, key(1));
-    assert_named(next(), "inside");
-    const struct record *r = next();
+    assert_named(next_record(), "inside");
+    const struct record *r = next_record();
     assert_named(r, "with data");
     ck_assert_uint_eq(r->data_kind, DATA_SHAPES);
     ck_assert_uint_eq(r->data_len, 200);
@@ -189,15 +189,16 @@ START_TEST(data_follows_the_text)
 }
 END_TEST
 
-/* ---- names with a number: the short way ---- */
+/* ---- names with a number: the fast path ---- */
 
 static struct open_span *begin_numbered(uintptr_t k)
 {
     return span_open(log_, key(k), CAT_CPU_OP, NULL, numbered_name("numbered", 8));
 }
 
-/* Opens and closes a span with so many bytes of data and these extras; its record. */
-static const struct record *one(struct open_span *span, uint32_t len, unsigned mask, uint32_t seed)
+/* Adds len bytes of data and the extras of the mask, closes the span, and returns its record. */
+static const struct record *close_with(struct open_span *span, uint32_t len, unsigned mask,
+                                       uint32_t seed)
 {
     uint8_t *room = span_data_room(log_, span, len);
     ck_assert_ptr_nonnull(room);
@@ -210,15 +211,15 @@ static const struct record *one(struct open_span *span, uint32_t len, unsigned m
     span_set_node(span, seed, 9);
     span_add_flags(span, REC_MARKER);
     ck_assert_uint_ne(span_close(log_, span_key(span)), 0);
-    return next();
+    return next_record();
 }
 
 START_TEST(numbered_spans_keep_data_and_extras)
 {
-    uint32_t seed = 1; /* 1024 slots: the ring ends at many places of a record */
+    uint32_t seed = 1; /* the ring's end falls on many places of a record */
     for (uint32_t len = 0; len <= 300; len++) {
         for (unsigned mask = 0; mask <= EXTRAS_VALUES; mask += len % 3 + 1, seed++) {
-            const struct record *r = one(begin_numbered(1), len, mask, seed);
+            const struct record *r = close_with(begin_numbered(1), len, mask, seed);
             assert_named(r, "numbered");
             ck_assert_uint_eq(r->kind, REC_SPAN);
             ck_assert_uint_eq(r->category, CAT_CPU_OP);
@@ -241,7 +242,7 @@ START_TEST(numbered_spans_keep_data_and_extras)
 }
 END_TEST
 
-START_TEST(numbered_spans_inherit)
+START_TEST(numbered_spans_inherit_module_and_context)
 {
     struct open_span *outer = begin_numbered(1);
     span_set_extra(log_, outer, EXTRA_MODULE, 5);
@@ -254,24 +255,25 @@ START_TEST(numbered_spans_inherit)
     ck_assert_uint_eq(inner->extras, EXTRAS_GRAD_OFF | 1u << EXTRA_MODULE);
     begin_numbered(3);
     span_close(log_, key(3));
-    const struct record *r = next();
-    ck_assert_uint_eq(r->flags, REC_IN_COUNTED); /* also inside one that has no count itself */
+    const struct record *r = next_record();
+    ck_assert_uint_eq(r->flags, REC_IN_COUNTED); /* also inside a span without FLOPs of its own */
     ck_assert_uint_eq(r->extras, EXTRAS_GRAD_OFF | 1u << EXTRA_MODULE);
     ck_assert_uint_eq(record_extra(r, EXTRA_MODULE, 0), 5);
     ck_assert_uint_eq(r->parent, atomic_load(&inner->id));
 }
 END_TEST
 
-START_TEST(numbered_spans_without_room)
+START_TEST(counts_numbered_spans_without_room)
 {
     struct open_span *around = begin_numbered(1);
     ck_assert_ptr_nonnull(span_data_room(log_, around, SPAN_DATA));
     span_data_done(log_, around, DATA_ARGS, SPAN_DATA - 70);
-    const struct record *r = one(begin_numbered(2), 70, 0, 1); /* up to the last byte */
+    const struct record *r =
+        close_with(begin_numbered(2), 70, 0, 1); /* uses the last byte of data room */
     ck_assert_uint_eq(r->data_len, 70);
     span_close(log_, key(1)); /* more than a quarter of the ring */
     check_only_loss(LOSS_TOO_BIG, 1);
-    ck_assert_ptr_null(next());
+    ck_assert_ptr_null(next_record());
 
     uint64_t n = 0;
     for (; lost(LOSS_RING_FULL) == 0; n++) {
@@ -281,64 +283,64 @@ START_TEST(numbered_spans_without_room)
     }
     ck_assert_uint_eq(n, RING_BYTES / RECORD_SLOT + 1);
     uint64_t seen = 0;
-    while (next())
+    while (next_record())
         seen++;
     ck_assert_uint_eq(seen, n - 1);
     begin_numbered(4);
     span_close(log_, key(4));
-    assert_named(next(), "numbered");
+    assert_named(next_record(), "numbered");
 
     for (uint32_t i = 0; i < SPAN_DEPTH; i++)
         ck_assert_ptr_nonnull(begin_numbered(10 + i));
     ck_assert_ptr_null(begin_numbered(5));
     ck_assert_uint_eq(lost(LOSS_DEPTH), 1);
     span_close(log_, key(10 + SPAN_DEPTH - 1));
-    assert_named(next(), "numbered");
+    assert_named(next_record(), "numbered");
 }
 END_TEST
 
-START_TEST(an_end_without_a_beginning_is_ignored)
+START_TEST(ignores_an_end_without_a_start)
 {
     ck_assert_uint_eq(span_close(log_, key(1)), 0);
     begin(1, "open");
     ck_assert_uint_eq(span_close(log_, key(2)), 0);
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
     ck_assert_uint_eq(span_close(log_, key(1)), 0);
-    assert_named(next(), "open");
-    ck_assert_ptr_null(next());
+    assert_named(next_record(), "open");
+    ck_assert_ptr_null(next_record());
     check_only_loss(LOSS_COUNT, 0);
 }
 END_TEST
 
-START_TEST(spans_above_an_end_are_popped_and_counted)
+START_TEST(outer_end_pops_and_counts_inner_spans)
 {
     begin(1, "outer");
     begin(2, "lost");
     begin(3, "lost too");
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
-    assert_named(next(), "outer");
-    ck_assert_ptr_null(next());
+    assert_named(next_record(), "outer");
+    ck_assert_ptr_null(next_record());
     check_only_loss(LOSS_UNMATCHED, 2);
     ck_assert_uint_eq(log_->text_used, 0);
-    ck_assert_uint_eq(span_close(log_, key(3)), 0); /* its end comes after all */
+    ck_assert_uint_eq(span_close(log_, key(3)), 0); /* the end of a popped span comes late */
     check_only_loss(LOSS_UNMATCHED, 2);
 }
 END_TEST
 
-START_TEST(one_key_twice_closes_the_inner_first)
+START_TEST(reused_key_closes_the_inner_span_first)
 {
     begin(1, "outer");
     begin(1, "inner");
     span_close(log_, key(1));
-    assert_named(next(), "inner");
+    assert_named(next_record(), "inner");
     span_close(log_, key(1));
-    assert_named(next(), "outer");
+    assert_named(next_record(), "outer");
 }
 END_TEST
 
 /* ---- limits ---- */
 
-START_TEST(too_deep)
+START_TEST(counts_spans_beyond_the_depth_limit)
 {
     for (unsigned i = 0; i < SPAN_DEPTH; i++)
         ck_assert_ptr_nonnull(begin(i, "level"));
@@ -352,13 +354,13 @@ START_TEST(too_deep)
     check_only_loss(LOSS_DEPTH, 10);
     for (unsigned i = SPAN_DEPTH; i-- > 0;) {
         ck_assert_uint_ne(span_close(log_, key(i)), 0);
-        assert_named(next(), "level");
+        assert_named(next_record(), "level");
     }
     check_only_loss(LOSS_DEPTH, 10);
 }
 END_TEST
 
-START_TEST(names_that_do_not_fit_are_cut)
+START_TEST(truncates_names_that_do_not_fit)
 {
     static char name[SPAN_TEXT];
     memset(name, 'n', sizeof name);
@@ -371,21 +373,21 @@ START_TEST(names_that_do_not_fit_are_cut)
     ck_assert_ptr_nonnull(span_open(log_, key(101), CAT_CPU_OP, name, 1));
     check_only_loss(LOSS_TEXT, 2);
     span_close(log_, key(101));
-    ck_assert_uint_eq(record_name(next()).len, 0);
+    ck_assert_uint_eq(record_name(next_record()).len, 0);
     span_close(log_, key(100));
-    const struct record *r = next();
+    const struct record *r = next_record();
     ck_assert_uint_eq(record_name(r).len, left);
     ck_assert(memcmp(record_name(r).at, name, left) == 0);
     while (depth-- > 0) {
         span_close(log_, key(depth));
-        ck_assert_uint_eq(record_name(next()).len, 10000);
+        ck_assert_uint_eq(record_name(next_record()).len, 10000);
     }
     ck_assert_ptr_nonnull(begin(1, "fits again"));
     check_only_loss(LOSS_TEXT, 2);
 }
 END_TEST
 
-START_TEST(data_that_does_not_fit_is_left_out)
+START_TEST(omits_data_that_does_not_fit)
 {
     struct open_span *span = NULL;
     unsigned depth = 0;
@@ -398,7 +400,7 @@ START_TEST(data_that_does_not_fit_is_left_out)
     check_only_loss(LOSS_TEXT, 1);
     while (depth-- > 0) {
         span_close(log_, key(depth));
-        const struct record *r = next();
+        const struct record *r = next_record();
         ck_assert_ptr_nonnull(r);
         struct text name = record_name(r);
         bool deep = name.len == 4 && memcmp(name.at, "deep", 4) == 0;
@@ -408,12 +410,12 @@ START_TEST(data_that_does_not_fit_is_left_out)
 }
 END_TEST
 
-START_TEST(a_full_ring_is_counted_and_goes_on)
+START_TEST(counts_losses_while_the_ring_is_full)
 {
     enum { SLOTS = RING_BYTES / RECORD_SLOT };
     for (unsigned i = 0; i < SLOTS / 2 + 25; i++) {
         begin(1, "x");
-        ck_assert_uint_ne(span_close(log_, key(1)), 0); /* it did end */
+        ck_assert_uint_ne(span_close(log_, key(1)), 0); /* the span ends all the same */
     }
     check_only_loss(LOSS_RING_FULL, 25);
     ck_assert_uint_eq(atomic_load(&log_->records), SLOTS / 2);
@@ -422,17 +424,17 @@ START_TEST(a_full_ring_is_counted_and_goes_on)
     emit_memory(log_, 1, 1, &(struct record_memory){0}, NULL);
     check_only_loss(LOSS_RING_FULL, 28);
     unsigned seen = 0;
-    while (next())
+    while (next_record())
         seen++;
     ck_assert_uint_eq(seen, SLOTS / 2);
     begin(2, "later");
     span_close(log_, key(2));
-    assert_named(next(), "later");
+    assert_named(next_record(), "later");
     ck_assert_uint_eq(atomic_load(&log_->records), SLOTS / 2 + 1);
 }
 END_TEST
 
-START_TEST(a_record_above_a_quarter_of_the_ring_is_counted)
+START_TEST(counts_records_above_a_quarter_of_the_ring)
 {
     static char text[RING_BYTES];
     memset(text, 't', sizeof text);
@@ -444,13 +446,13 @@ START_TEST(a_record_above_a_quarter_of_the_ring_is_counted)
     span_open(log_, key(1), CAT_CPU_OP, text, most + 1);
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
     check_only_loss(LOSS_TOO_BIG, 2);
-    ck_assert_uint_eq(record_name(next()).len, most);
-    ck_assert_ptr_null(next());
+    ck_assert_uint_eq(record_name(next_record()).len, most);
+    ck_assert_ptr_null(next_record());
 }
 END_TEST
 
-/* What is around a span, at any depth, that has a count. */
-START_TEST(spans_know_what_is_around_them)
+/* A span inside a span with FLOPs gets REC_IN_COUNTED, at any depth. */
+START_TEST(marks_spans_inside_operators_with_flops)
 {
     span_open(log_, key(1), CAT_USER_ANNOTATION, "range", 5);
     begin(2, "counted");
@@ -463,12 +465,12 @@ START_TEST(spans_know_what_is_around_them)
     span_close(log_, key(5));
     static const uint8_t flags[] = {REC_IN_COUNTED, REC_IN_COUNTED, 0, 0, 0};
     for (unsigned i = 0; i < 5; i++)
-        ck_assert_uint_eq(next()->flags, flags[i]);
+        ck_assert_uint_eq(next_record()->flags, flags[i]);
 }
 END_TEST
 
-/* Whatever lies in between; a place on the stack keeps nothing for the next span there. */
-START_TEST(spans_inside_work_done_again_are_too)
+/* Also through spans in between. The next span on the same place of the stack inherits nothing. */
+START_TEST(inner_spans_inherit_recompute)
 {
     span_add_context(begin(1, "node"), EXTRAS_GRAD_OFF);
     span_open(log_, key(2), CAT_USER_ANNOTATION, "range", 5);
@@ -484,27 +486,27 @@ START_TEST(spans_inside_work_done_again_are_too)
         span_close(log_, key(i));
     begin(6, "after");
     span_close(log_, key(6));
-    const struct record *r = next();
+    const struct record *r = next_record();
     assert_named(r, "inside");
     ck_assert(r->extras & EXTRAS_RECOMPUTE && record_extra(r, EXTRA_STACK, 0) == 5);
-    r = next();
+    r = next_record();
     assert_named(r, "again");
     ck_assert(r->extras & EXTRAS_RECOMPUTE && record_extra(r, EXTRA_FLOPS, 0) == 7);
     ck_assert_uint_eq(record_extra(r, EXTRA_BYTES, 0), 8);
     ck_assert_uint_eq(record_extra(r, EXTRA_DTYPE, 0), 9 | WHERE_RECOMPUTE);
     static const char *const names[] = {"backward", "range", "node"};
     for (unsigned i = 0; i < 3; i++) {
-        r = next();
+        r = next_record();
         assert_named(r, names[i]);
         ck_assert_uint_eq(r->extras, EXTRAS_GRAD_OFF);
     }
-    ck_assert_uint_eq(next()->extras, 0);
+    ck_assert_uint_eq(next_record()->extras, 0);
 }
 END_TEST
 
 /* ---- the rest ---- */
 
-START_TEST(abandoned_spans_are_unfinished)
+START_TEST(marks_abandoned_spans_unfinished)
 {
     begin(1, "outer");
     span_add_flags(begin(2, "marker"), REC_MARKER);
@@ -512,41 +514,41 @@ START_TEST(abandoned_spans_are_unfinished)
     spans_abandon(log_);
     static const char *const names[] = {"inner", "marker", "outer"};
     for (unsigned i = 0; i < 3; i++) {
-        const struct record *r = next();
+        const struct record *r = next_record();
         assert_named(r, names[i]);
         ck_assert_uint_eq(r->flags & (REC_UNFINISHED | REC_MARKER),
                           REC_UNFINISHED | (i == 1 ? REC_MARKER : 0));
         ck_assert_uint_ge(r->end, r->start);
     }
-    ck_assert_ptr_null(next());
+    ck_assert_ptr_null(next_record());
     ck_assert_uint_eq(span_top(log_), 0);
-    spans_abandon(log_); /* none is open */
-    ck_assert_ptr_null(next());
+    spans_abandon(log_); /* no span is open */
+    ck_assert_ptr_null(next_record());
     check_only_loss(LOSS_COUNT, 0);
 }
 END_TEST
 
-/* A range that may outlive what is around it, with only such inside as end with it: it stays on its
- * row. */
-START_TEST(a_loose_span_around_late_ones_nests)
+/* A REC_LOOSE range ends while only REC_ENDS_LATE spans are open inside. They end with the range,
+ * so it crosses no span and stays on its row. */
+START_TEST(loose_span_around_late_spans_nests)
 {
     span_add_flags(begin(1, "range"), REC_LOOSE);
     span_add_flags(begin(2, "late"), REC_MARKER | REC_ENDS_LATE);
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
-    const struct record *r = next();
+    const struct record *r = next_record();
     assert_named(r, "late");
     ck_assert_uint_eq(r->kind, REC_SPAN);
-    r = next();
+    r = next_record();
     assert_named(r, "range");
     ck_assert_uint_eq(r->kind, REC_SPAN);
     ck_assert(!(r->flags & REC_CROSSES));
     ck_assert_uint_eq(span_close(log_, key(2)), 0);
-    ck_assert_ptr_null(next());
+    ck_assert_ptr_null(next_record());
 }
 END_TEST
 
-/* Numbers go with the span whichever way it ends, and stay apart from its name and data. */
-START_TEST(extras)
+/* Extras stay with the span in every way to end, apart from its name and data. */
+START_TEST(keeps_extras_with_their_span)
 {
     struct open_span *outer = begin(1, "outer");
     span_set_extra(log_, outer, EXTRA_FLOPS, 7);
@@ -557,28 +559,28 @@ START_TEST(extras)
     span_set_extra(log_, inner, EXTRA_DTYPE, 15);
     span_set_extra(log_, inner, EXTRA_STACK, 1);
     span_set_extra(log_, inner, EXTRA_STACK, UINT64_MAX);
-    ck_assert_uint_ne(span_close(log_, key(1)), 0); /* the inner one moves down */
-    const struct record *r = next();
+    ck_assert_uint_ne(span_close(log_, key(1)), 0); /* the inner span moves down the stack */
+    const struct record *r = next_record();
     assert_named(r, "outer");
     ck_assert_uint_eq(r->extras, 1u << EXTRA_FLOPS);
     ck_assert_uint_eq(record_extra(r, EXTRA_FLOPS, 0), 7);
     ck_assert_uint_eq(record_extra(r, EXTRA_BYTES, 99), 99);
     ck_assert_uint_ne(span_close(log_, key(2)), 0);
-    r = next();
+    r = next_record();
     assert_named(r, "inner");
     ck_assert(r->data_len == 4 && memcmp(record_data(r), "data", 4) == 0);
     ck_assert_uint_eq(record_extra(r, EXTRA_STACK, 0), UINT64_MAX);
     ck_assert_uint_eq(record_extra(r, EXTRA_DTYPE, 0), 15);
     ck_assert_uint_eq(r->extras, 1u << EXTRA_STACK | 1u << EXTRA_DTYPE);
 
-    begin(1, "none"); /* where one with extras stood */
+    begin(1, "none"); /* on the place of a span that had extras */
     ck_assert_uint_ne(span_close(log_, key(1)), 0);
-    ck_assert_uint_eq(next()->extras, 0);
+    ck_assert_uint_eq(next_record()->extras, 0);
 
     struct extras of = {1u << EXTRA_MODULE | 1u << EXTRA_BYTES,
                         {[EXTRA_MODULE] = 3, [EXTRA_BYTES] = 4}};
     emit_instant(log_, CAT_CPU_OP, 0, "now", 3, DATA_ARGS, "args", 4, &of);
-    r = next();
+    r = next_record();
     assert_named(r, "now");
     ck_assert(r->data_len == 4 && memcmp(record_data(r), "args", 4) == 0);
     ck_assert_uint_eq(record_extra(r, EXTRA_MODULE, 0), 3);
@@ -586,11 +588,11 @@ START_TEST(extras)
 }
 END_TEST
 
-START_TEST(points)
+START_TEST(writes_instants_counters_and_memory)
 {
     uint64_t parent = atomic_load(&begin(1, "around")->id);
     emit_instant(log_, CAT_USER_ANNOTATION, REC_MARKER, "now", 3, DATA_ARGS, "args", 4, NULL);
-    const struct record *r = next();
+    const struct record *r = next_record();
     assert_named(r, "now");
     ck_assert_uint_eq(r->kind, REC_INSTANT);
     ck_assert_uint_eq(r->flags, REC_MARKER);
@@ -601,7 +603,7 @@ START_TEST(points)
     ck_assert(r->data_len == 4 && memcmp(record_data(r), "args", 4) == 0);
 
     emit_counter(log_, 0, "loss", 4, "items", 5);
-    r = next();
+    r = next_record();
     assert_named(r, "loss");
     ck_assert_uint_eq(r->kind, REC_COUNTER);
     ck_assert_uint_eq(r->data_kind, DATA_ARGS);
@@ -609,7 +611,7 @@ START_TEST(points)
 
     struct record_memory extra = {11, 22, 1, 3}, seen;
     emit_memory(log_, 0xdeadbeef, -64, &extra, NULL);
-    r = next();
+    r = next_record();
     ck_assert_uint_eq(r->kind, REC_MEMORY);
     ck_assert_uint_eq(r->category, CAT_MEMORY);
     ck_assert_uint_eq(r->memory.address, 0xdeadbeef);
@@ -622,46 +624,46 @@ START_TEST(points)
 }
 END_TEST
 
-START_TEST(gate_bits)
+START_TEST(gate_opens_by_bit)
 {
     atomic_store(&writer_gate, 0);
     ck_assert(!gate_open(GATE_SPANS | GATE_MARKERS | GATE_MEMORY | GATE_SHAPES));
     writer_set_gate(GATE_MARKERS);
     ck_assert(gate_open(GATE_MARKERS));
-    ck_assert(gate_open(GATE_MARKERS | GATE_SPANS)); /* any of them */
+    ck_assert(gate_open(GATE_MARKERS | GATE_SPANS)); /* one open bit is enough */
     ck_assert(!gate_open(GATE_SPANS));
     writer_set_gate(0);
     ck_assert(!gate_open(GATE_MARKERS));
 }
 END_TEST
 
-/* Nobody empties the ring then: what no operator made says nothing that the next window wants. */
-START_TEST(graph_nodes_between_windows)
+/* Between windows nobody empties the ring, so nodes that no operator made are not recorded. */
+START_TEST(keeps_only_operator_nodes_between_windows)
 {
     writer_set_gate(0);
     emit_graph_node(log_, 7, 0, true);
     emit_graph_node(log_, 8, 7, true);
-    ck_assert_ptr_null(next());
-    begin(1, "aten::mm"); /* open since the window before */
+    ck_assert_ptr_null(next_record());
+    begin(1, "aten::mm"); /* open since the last window */
     emit_graph_node(log_, 9, 0, true);
-    const struct record *r = next();
+    const struct record *r = next_record();
     ck_assert_ptr_nonnull(r);
     ck_assert_int_eq(r->kind, REC_NODE);
     ck_assert_uint_eq(r->node.id, 9);
     span_close(log_, key(1));
-    next();
+    next_record();
     emit_graph_node(log_, 10, 9, true);
-    r = next();
+    r = next_record();
     ck_assert_ptr_nonnull(r);
     ck_assert_uint_eq(r->node.original, 9);
 }
 END_TEST
 
-/* ---- what the hot path may not do ---- */
+/* ---- costs of the hot path ---- */
 
 static void touch(void)
 {
-    memset(log_->ring.base, 0, RING_BYTES); /* page faults are not what is tested */
+    memset(log_->ring.base, 0, RING_BYTES); /* no page faults during the test */
     memset((char *)log_->data, 0, sizeof log_->data);
 }
 
@@ -682,36 +684,36 @@ static void record_everything(void)
         span_close(log_, key(2));
         span_close(log_, key(1));
         thread_log_lost(log_, LOSS_MARKER, 1);
-        if (i < 4000) /* then the ring fills up */
+        if (i < 4000) /* later the ring fills up */
             atomic_store(&log_->ring.tail, ring_head(&log_->ring));
     }
 }
 
-START_TEST(nothing_is_allocated)
+START_TEST(allocates_nothing)
 {
     uint64_t before = alloc_count();
     record_everything();
     uint64_t after = alloc_count();
-    void *volatile one = malloc(1);
+    void *volatile close_with = malloc(1);
     uint64_t counted = alloc_count(); /* libcheck allocates too */
-    free(one);
+    free(close_with);
     ck_assert_uint_eq(after, before);
     ck_assert_uint_eq(counted, after + (alloc_is_ours ? 1 : 0));
     ck_assert_uint_gt(lost(LOSS_RING_FULL), 0);
 }
 END_TEST
 
-static void ask_the_kernel(void)
+static void make_a_system_call(void)
 {
     log_error("a system call");
 }
 
-START_TEST(the_kernel_is_not_entered)
+START_TEST(makes_no_system_call)
 {
     int how = sandbox_run(touch, record_everything);
     ck_assert(how == 0 || how == -1);
-    how = sandbox_run(touch, ask_the_kernel);
-    ck_assert(how == SIGSYS || how == -1); /* the sandbox does bite */
+    how = sandbox_run(touch, make_a_system_call);
+    ck_assert(how == SIGSYS || how == -1); /* the sandbox does kill */
 }
 END_TEST
 
@@ -721,31 +723,31 @@ Suite *suite_emit(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, NULL);
     tcase_set_timeout(all, 30);
-    tcase_add_test(all, spans_nest);
-    tcase_add_test(all, spans_know_what_is_around_them);
-    tcase_add_test(all, spans_inside_work_done_again_are_too);
+    tcase_add_test(all, nests_spans);
+    tcase_add_test(all, marks_spans_inside_operators_with_flops);
+    tcase_add_test(all, inner_spans_inherit_recompute);
     tcase_add_test(all, ids_are_unique_and_parents_are_open);
-    tcase_add_test(all, names_of_every_length);
-    tcase_add_test(all, data_follows_the_text);
+    tcase_add_test(all, keeps_names_of_every_length);
+    tcase_add_test(all, writes_data_after_the_name);
     tcase_add_test(all, numbered_spans_keep_data_and_extras);
-    tcase_add_test(all, numbered_spans_inherit);
-    tcase_add_test(all, numbered_spans_without_room);
-    tcase_add_test(all, an_end_without_a_beginning_is_ignored);
-    tcase_add_test(all, spans_above_an_end_are_popped_and_counted);
-    tcase_add_test(all, one_key_twice_closes_the_inner_first);
-    tcase_add_test(all, too_deep);
-    tcase_add_test(all, names_that_do_not_fit_are_cut);
-    tcase_add_test(all, data_that_does_not_fit_is_left_out);
-    tcase_add_test(all, a_full_ring_is_counted_and_goes_on);
-    tcase_add_test(all, a_record_above_a_quarter_of_the_ring_is_counted);
-    tcase_add_test(all, abandoned_spans_are_unfinished);
-    tcase_add_test(all, a_loose_span_around_late_ones_nests);
-    tcase_add_test(all, extras);
-    tcase_add_test(all, points);
-    tcase_add_test(all, gate_bits);
-    tcase_add_test(all, graph_nodes_between_windows);
-    tcase_add_test(all, nothing_is_allocated);
-    tcase_add_test(all, the_kernel_is_not_entered);
+    tcase_add_test(all, numbered_spans_inherit_module_and_context);
+    tcase_add_test(all, counts_numbered_spans_without_room);
+    tcase_add_test(all, ignores_an_end_without_a_start);
+    tcase_add_test(all, outer_end_pops_and_counts_inner_spans);
+    tcase_add_test(all, reused_key_closes_the_inner_span_first);
+    tcase_add_test(all, counts_spans_beyond_the_depth_limit);
+    tcase_add_test(all, truncates_names_that_do_not_fit);
+    tcase_add_test(all, omits_data_that_does_not_fit);
+    tcase_add_test(all, counts_losses_while_the_ring_is_full);
+    tcase_add_test(all, counts_records_above_a_quarter_of_the_ring);
+    tcase_add_test(all, marks_abandoned_spans_unfinished);
+    tcase_add_test(all, loose_span_around_late_spans_nests);
+    tcase_add_test(all, keeps_extras_with_their_span);
+    tcase_add_test(all, writes_instants_counters_and_memory);
+    tcase_add_test(all, gate_opens_by_bit);
+    tcase_add_test(all, keeps_only_operator_nodes_between_windows);
+    tcase_add_test(all, allocates_nothing);
+    tcase_add_test(all, makes_no_system_call);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/hold.h: what is put aside comes back in order and unchanged, with the
- * thread it came from, up to a limit. */
+/* Tests of writer/record/hold.h: held records come back in order and unchanged, each with its
+ * thread, up to a limit. */
 #include "writer/record/hold.h"
 
 #include <check.h>
@@ -59,7 +59,7 @@ static void check_each(const struct record_owner *owner, const struct record *r,
             ck_abort_msg("record %u has another name", n);
 }
 
-START_TEST(comes_back_in_order)
+START_TEST(returns_records_in_order)
 {
     enum { N = 30000 };
     hold_each(&hold, check_each, &seen);
@@ -70,13 +70,13 @@ START_TEST(comes_back_in_order)
     hold_each(&hold, check_each, &seen);
     ck_assert_uint_eq(seen, N);
     seen = 0;
-    hold_each(&hold, check_each, &seen); /* it is still there */
+    hold_each(&hold, check_each, &seen); /* the records are still held */
     ck_assert_uint_eq(seen, N);
     ck_assert_uint_eq(hold.refused, 0);
 }
 END_TEST
 
-START_TEST(larger_than_a_chunk)
+START_TEST(holds_a_record_larger_than_a_chunk)
 {
     ck_assert(put(0, 3u << 20, 0, 0));
     ck_assert(put(1, 1, 0, 0));
@@ -93,14 +93,14 @@ static void check_extras(const struct record_owner *owner, const struct record *
     ck_assert_uint_eq(record_extra(r, EXTRA_FLOPS, 0), 6);
 }
 
-START_TEST(extras_are_kept)
+START_TEST(keeps_extras)
 {
     static const struct record_owner owner;
     struct {
         struct record r;
         char shapes[16];
         uint64_t extras[2];
-        char rest[32]; /* of its last slot */
+        char rest[32]; /* fills the last slot */
     } copy = {.r = {.kind = REC_SPAN, .data_kind = DATA_SHAPES, .data_len = 16, .slots = 2},
               .extras = {5, 6}};
     copy.r.extras = 1u << EXTRA_STACK | 1u << EXTRA_FLOPS;
@@ -110,7 +110,7 @@ START_TEST(extras_are_kept)
 }
 END_TEST
 
-START_TEST(the_limit_holds)
+START_TEST(refuses_records_beyond_the_limit)
 {
     hold_begin(&hold, 1, 100000);
     unsigned n = 0;
@@ -123,20 +123,20 @@ START_TEST(the_limit_holds)
     ck_assert_uint_eq(hold.refused_skipped, 1);
     hold_each(&hold, check_each, &seen);
     ck_assert_uint_eq(seen, n);
-    hold_begin(&hold, 2, 100000); /* starts anew */
+    hold_begin(&hold, 2, 100000); /* starts again, empty */
     ck_assert_uint_eq(hold.refused + hold.refused_skipped + hold.bytes, 0);
     ck_assert(put(0, 40, 0, 0));
 }
 END_TEST
 
-START_TEST(no_memory_is_refused)
+START_TEST(refuses_records_without_memory)
 {
     if (!alloc_is_ours)
         return;
     ck_assert(put(0, 10, 0, 0));
     alloc_fail_from(1u << 20);
     unsigned n = 1;
-    while (put(n, 10, 0, 0)) /* what is left of the first chunk */
+    while (put(n, 10, 0, 0)) /* uses the rest of the first chunk */
         n++;
     alloc_fail_from(0);
     ck_assert_uint_eq(hold.refused, 1);
@@ -146,7 +146,7 @@ START_TEST(no_memory_is_refused)
 }
 END_TEST
 
-START_TEST(dropped_is_forgotten)
+START_TEST(drop_forgets_all_records)
 {
     ck_assert(put(0, 10, 0, 0));
     ck_assert(hold.on);
@@ -165,12 +165,12 @@ Suite *suite_hold(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_set_timeout(all, 30);
-    tcase_add_test(all, comes_back_in_order);
-    tcase_add_test(all, larger_than_a_chunk);
-    tcase_add_test(all, extras_are_kept);
-    tcase_add_test(all, the_limit_holds);
-    tcase_add_test(all, no_memory_is_refused);
-    tcase_add_test(all, dropped_is_forgotten);
+    tcase_add_test(all, returns_records_in_order);
+    tcase_add_test(all, holds_a_record_larger_than_a_chunk);
+    tcase_add_test(all, keeps_extras);
+    tcase_add_test(all, refuses_records_beyond_the_limit);
+    tcase_add_test(all, refuses_records_without_memory);
+    tcase_add_test(all, drop_forgets_all_records);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -24,7 +24,7 @@ static void check_path(uint32_t id, const char *path)
     ck_assert_int_eq(memcmp(found, path, len), 0);
 }
 
-START_TEST(a_path_has_one_number)
+START_TEST(gives_each_path_one_number)
 {
     uint32_t a = id_of("Net.layer1"), b = id_of("Net.layer10");
     ck_assert_uint_ne(a, 0);
@@ -37,7 +37,7 @@ START_TEST(a_path_has_one_number)
 }
 END_TEST
 
-START_TEST(what_is_no_number_has_no_path)
+START_TEST(unknown_numbers_have_no_path)
 {
     uint32_t len;
     id_of("Net");
@@ -47,7 +47,7 @@ START_TEST(what_is_no_number_has_no_path)
 }
 END_TEST
 
-START_TEST(a_long_path_is_cut)
+START_TEST(truncates_long_paths)
 {
     char path[2 * MODULE_PATH];
     uint32_t len = 0;
@@ -57,8 +57,8 @@ START_TEST(a_long_path_is_cut)
 }
 END_TEST
 
-/* Full: no number, and those given stay right. */
-START_TEST(too_many_paths)
+/* A full table gives no more numbers, and earlier numbers stay valid. */
+START_TEST(paths_beyond_the_limit_get_no_number)
 {
     char path[64];
     uint32_t first = id_of("the first"), n = 0, id;
@@ -102,7 +102,7 @@ START_TEST(threads_get_the_same_numbers)
 }
 END_TEST
 
-START_TEST(forward_operators)
+START_TEST(links_forward_operators_by_number)
 {
     ck_assert_uint_eq(modules_linked(1, 5), 0);
     modules_link(1, 5, 7);
@@ -112,15 +112,15 @@ START_TEST(forward_operators)
     ck_assert_uint_eq(modules_linked(1, 6), 8);
     ck_assert_uint_eq(modules_linked(2, 5), 9);
     ck_assert_uint_eq(modules_linked(3, 5), 0);
-    modules_link(1, 5, 10); /* the last one made the node */
+    modules_link(1, 5, 10); /* the last operator made the node */
     ck_assert_uint_eq(modules_linked(1, 5), 10);
     modules_link(1, 5, 0);
     ck_assert_uint_eq(modules_linked(1, 5), 0);
 }
 END_TEST
 
-/* One that came long ago is forgotten, never taken for another. */
-START_TEST(many_forward_operators)
+/* An old link is forgotten, never confused with another. */
+START_TEST(forgets_old_forward_operators)
 {
     for (int64_t i = 0; i < 1 << 20; i++)
         modules_link(1, i, (uint32_t)(i % 1000) + 1);
@@ -129,14 +129,14 @@ START_TEST(many_forward_operators)
 }
 END_TEST
 
-START_TEST(modules_by_identity)
+START_TEST(finds_modules_by_object)
 {
     static char objects[1000];
     for (uint32_t i = 0; i < 1000; i++)
         ck_assert(module_table_put(&objects[i], i + 1));
     for (uint32_t i = 0; i < 1000; i += 2)
         module_table_remove(&objects[i]);
-    module_table_remove(&objects[0]); /* once more */
+    module_table_remove(&objects[0]); /* removed already */
     for (uint32_t i = 0; i < 1000; i++)
         ck_assert_uint_eq(module_table_find(&objects[i]), i % 2 ? i + 1 : 0);
     ck_assert(module_table_put(&objects[1], 5));
@@ -147,7 +147,7 @@ START_TEST(modules_by_identity)
 }
 END_TEST
 
-START_TEST(too_many_modules)
+START_TEST(refuses_modules_beyond_the_limit)
 {
     uintptr_t n = 1;
     while (n < 4 * MODULE_TABLE_MOST && module_table_put((const void *)(n * 16), 1))
@@ -163,15 +163,15 @@ Suite *suite_modules(void)
 {
     Suite *s = suite_create("modules");
     TCase *c = tcase_create("modules");
-    tcase_add_test(c, a_path_has_one_number);
-    tcase_add_test(c, what_is_no_number_has_no_path);
-    tcase_add_test(c, a_long_path_is_cut);
-    tcase_add_test(c, too_many_paths);
+    tcase_add_test(c, gives_each_path_one_number);
+    tcase_add_test(c, unknown_numbers_have_no_path);
+    tcase_add_test(c, truncates_long_paths);
+    tcase_add_test(c, paths_beyond_the_limit_get_no_number);
     tcase_add_test(c, threads_get_the_same_numbers);
-    tcase_add_test(c, forward_operators);
-    tcase_add_test(c, many_forward_operators);
-    tcase_add_test(c, modules_by_identity);
-    tcase_add_test(c, too_many_modules);
+    tcase_add_test(c, links_forward_operators_by_number);
+    tcase_add_test(c, forgets_old_forward_operators);
+    tcase_add_test(c, finds_modules_by_object);
+    tcase_add_test(c, refuses_modules_beyond_the_limit);
     suite_add_tcase(s, c);
     return s;
 }

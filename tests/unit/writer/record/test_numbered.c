@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/numbered.h: names by number, from many threads at once, and where there is
- * no room; and that a name that has a number comes out of rings, open spans and files as its text
- * does. */
+/* Tests of writer/record/numbered.h: numbers of names, from many threads at once and without room.
+ * Rings, open spans and files must show the text of a numbered name. */
 #include "writer/record/numbered.h"
 
 #include <check.h>
@@ -32,11 +31,11 @@ static void assert_text(uint32_t name, const char *text)
     ck_assert_mem_eq(is.at, text, is.len);
 }
 
-START_TEST(a_name_has_one_number)
+START_TEST(gives_each_name_one_number)
 {
     char copy[] = "aten::mm";
     uint32_t mm = number(copy), none = number("");
-    memset(copy, 'x', sizeof copy - 1); /* it is kept, not pointed to */
+    memset(copy, 'x', sizeof copy - 1); /* the table keeps a copy of the text */
     assert_text(mm, "aten::mm");
     assert_text(none, "");
     ck_assert_uint_eq(number("aten::mm"), mm);
@@ -47,7 +46,7 @@ START_TEST(a_name_has_one_number)
 }
 END_TEST
 
-START_TEST(a_long_name_stands_with_its_record)
+START_TEST(long_name_stays_in_its_record)
 {
     static char name[NUMBERED_LONGEST + 2];
     memset(name, 'n', NUMBERED_LONGEST + 1);
@@ -58,9 +57,9 @@ START_TEST(a_long_name_stands_with_its_record)
 }
 END_TEST
 
-/* As many of the longest as markers take (preload/markers/markers.c) leave room for those of
- * torch. */
-START_TEST(long_names_leave_room)
+/* The 1024 longest names that markers may number (preload/markers/markers.c) leave room for the
+ * operator names of torch. */
+START_TEST(long_names_leave_room_for_operators)
 {
     char name[NUMBERED_LONGEST + 1];
     for (unsigned n = 0; n < 1024; n++) {
@@ -69,12 +68,12 @@ START_TEST(long_names_leave_room)
     }
     for (unsigned n = 0; n < 4096; n++) {
         snprintf(name, sizeof name, "aten::operator_that_has_number_%u", n % 3000);
-        ck_assert_msg(number(name) & NAME_NUMBERED, "%s has none", name);
+        ck_assert_msg(number(name) & NAME_NUMBERED, "%s has no number", name);
     }
 }
 END_TEST
 
-START_TEST(asked_once)
+START_TEST(caches_the_number_of_a_name)
 {
     static _Atomic uint32_t found;
     ck_assert_uint_eq(numbered_before(&found), 0);
@@ -84,8 +83,8 @@ START_TEST(asked_once)
 }
 END_TEST
 
-/* What has no room is as any name without a number, and those that came before stay. */
-START_TEST(too_many)
+/* A name without room gets no number. Earlier numbers stay valid. */
+START_TEST(names_beyond_the_limit_get_no_number)
 {
     char name[64];
     unsigned n = 0, first_refused = 0;
@@ -93,7 +92,7 @@ START_TEST(too_many)
         snprintf(name, sizeof name, _i ? "name %u" : "a rather long name, number %u", n);
         uint32_t is = number(name);
         if (is & NAME_NUMBERED) {
-            ck_assert_msg(!first_refused, "%s has a number, one before it has none", name);
+            ck_assert_msg(!first_refused, "%s has a number, an earlier name has none", name);
             continue;
         }
         ck_assert_uint_eq(is, strlen(name));
@@ -122,7 +121,7 @@ static void *number_all(void *names)
     return names;
 }
 
-START_TEST(all_threads_find_the_same)
+START_TEST(threads_get_the_same_numbers)
 {
     static uint32_t names[THREADS][NAMES];
     pthread_t threads[THREADS];
@@ -141,9 +140,9 @@ START_TEST(all_threads_find_the_same)
 }
 END_TEST
 
-/* ---- where names go ---- */
+/* ---- numbered names in records and files ---- */
 
-static const struct record *next(struct thread_log *log)
+static const struct record *next_record(struct thread_log *log)
 {
     static struct {
         struct record r;
@@ -165,13 +164,12 @@ static struct thread_log *record_here(void)
     return thread_log_get();
 }
 
-START_TEST(records_of_it_are_a_header)
+START_TEST(numbered_names_take_no_room_in_records)
 {
     struct thread_log *log = record_here();
     int keys[3];
     struct record_memory state = {.device_index = -1};
-    /* of a text, a number, and a text again, so that what lies behind each other is seen to stay
-     * apart */
+    /* a text, a number, and a text again: neighbours must not overwrite each other */
     span_open(log, &keys[0], CAT_CPU_OP, "a text", 6);
     struct open_span *span = span_open(log, &keys[1], CAT_CPU_OP, NULL, number("numbered"));
     ck_assert_uint_eq(span_name(log, span).len, 8);
@@ -184,24 +182,25 @@ START_TEST(records_of_it_are_a_header)
     emit_graph_node(log, 7, 0, true);
     span_close(log, &keys[1]);
     span_close(log, &keys[0]);
-    assert_named(next(log), "a text"); /* the memory is the outermost operator's */
-    const struct record *r = next(log);
+    assert_named(next_record(log),
+                 "a text"); /* the memory record has the outermost operator's name */
+    const struct record *r = next_record(log);
     assert_named(r, "now");
     ck_assert_uint_eq(r->slots, 2);
     ck_assert_mem_eq(record_data(r), "args", 4);
-    assert_named(next(log), "a third");
-    assert_named(next(log), "a text");
-    r = next(log);
+    assert_named(next_record(log), "a third");
+    assert_named(next_record(log), "a text");
+    r = next_record(log);
     ck_assert_int_eq(r->kind, REC_NODE);
     assert_named(r, "numbered");
-    r = next(log);
+    r = next_record(log);
     ck_assert_uint_eq(r->slots, 1);
     assert_named(r, "numbered");
-    assert_named(next(log), "a text");
+    assert_named(next_record(log), "a text");
 }
 END_TEST
 
-START_TEST(extras_and_data_stand_behind_it)
+START_TEST(keeps_extras_and_data_of_numbered_spans)
 {
     struct thread_log *log = record_here();
     int key;
@@ -210,7 +209,7 @@ START_TEST(extras_and_data_stand_behind_it)
     span_data_done(log, span, DATA_ARGS, 3);
     span_set_flops(log, span, 11, 22, 33);
     span_close(log, &key);
-    const struct record *r = next(log);
+    const struct record *r = next_record(log);
     assert_named(r, "aten::mm");
     ck_assert_mem_eq(record_data(r), "abc", 3);
     ck_assert_uint_eq(record_extra(r, EXTRA_FLOPS, 0), 11);
@@ -220,8 +219,8 @@ START_TEST(extras_and_data_stand_behind_it)
 }
 END_TEST
 
-/* Of spans that cross each other one moves down the stack. */
-START_TEST(a_span_that_moves_keeps_it)
+/* When spans cross, one of them moves down the stack of open spans. */
+START_TEST(moved_span_keeps_its_number)
 {
     struct thread_log *log = record_here();
     int keys[3];
@@ -237,17 +236,16 @@ START_TEST(a_span_that_moves_keeps_it)
     ck_assert_mem_eq(open_copy_name(&copy).at, "moves, too", 10);
     span_close(log, &keys[2]);
     span_close(log, &keys[1]);
-    assert_named(next(log), "outer");
-    assert_named(next(log), "moves, too");
-    assert_named(next(log), "moves");
+    assert_named(next_record(log), "outer");
+    assert_named(next_record(log), "moves, too");
+    assert_named(next_record(log), "moves");
 }
 END_TEST
 
-START_TEST(files_have_its_text)
+START_TEST(files_show_the_text_of_a_number)
 {
-    session_start(
-        ACTION_SKIP,
-        true); /* what is held of step 0 is thrown away: nothing of it may be left of the name */
+    session_start(ACTION_SKIP,
+                  true); /* step 0 is held and then discarded, which must not disturb later names */
     session_step(ACTION_WARMUP);
     struct thread_log *log = thread_log_get();
     emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, NULL, number("held"), DATA_NONE, NULL, 0,
@@ -275,19 +273,19 @@ Suite *suite_numbered(void)
     Suite *suite = suite_create("numbered");
     TCase *table = tcase_create("table"), *use = tcase_create("use"),
           *files = tcase_create("files");
-    tcase_add_test(table, a_name_has_one_number);
-    tcase_add_test(table, a_long_name_stands_with_its_record);
-    tcase_add_test(table, long_names_leave_room);
-    tcase_add_test(table, asked_once);
-    tcase_add_loop_test(table, too_many, 0, 2);
-    tcase_add_test(table, all_threads_find_the_same);
+    tcase_add_test(table, gives_each_name_one_number);
+    tcase_add_test(table, long_name_stays_in_its_record);
+    tcase_add_test(table, long_names_leave_room_for_operators);
+    tcase_add_test(table, caches_the_number_of_a_name);
+    tcase_add_loop_test(table, names_beyond_the_limit_get_no_number, 0, 2);
+    tcase_add_test(table, threads_get_the_same_numbers);
     suite_add_tcase(suite, table);
-    tcase_add_test(use, records_of_it_are_a_header);
-    tcase_add_test(use, extras_and_data_stand_behind_it);
-    tcase_add_test(use, a_span_that_moves_keeps_it);
+    tcase_add_test(use, numbered_names_take_no_room_in_records);
+    tcase_add_test(use, keeps_extras_and_data_of_numbered_spans);
+    tcase_add_test(use, moved_span_keeps_its_number);
     suite_add_tcase(suite, use);
     tcase_add_checked_fixture(files, session_setup, session_teardown);
-    tcase_add_test(files, files_have_its_text);
+    tcase_add_test(files, files_show_the_text_of_a_number);
     suite_add_tcase(suite, files);
     return suite;
 }

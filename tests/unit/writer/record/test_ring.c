@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/ring.h: places, wrapping, pads and fullness against a model, and a
- * producer and a consumer on two threads whose records carry checksums. */
+/* Tests of writer/record/ring.h: places, wrapping, pads and fullness against a model; then a
+ * producer and a consumer on two threads, with checksums in the records. */
 #include "writer/record/ring.h"
 
 #include <check.h>
@@ -26,14 +26,14 @@ static void teardown(void)
     free(ring.base);
 }
 
-/* Fills the whole record, so that nothing of it may be touched by another. */
+/* Fills the whole record, so that take() sees an overwritten byte. */
 static bool put(uint64_t slots, uint8_t mark)
 {
     struct record *r = ring_reserve(&ring, slots);
     if (!r)
         return false;
     if (r < ring.base || r + slots > ring.base + ring.slots)
-        ck_abort_msg("a record of %lu slots lies outside", (unsigned long)slots);
+        ck_abort_msg("a record of %lu slots lies outside the ring", (unsigned long)slots);
     memset(r, mark, slots * RECORD_SLOT);
     r->kind = REC_SPAN;
     r->slots = (uint32_t)slots;
@@ -45,30 +45,30 @@ static void take(uint64_t slots, uint8_t mark)
 {
     const struct record *r = ring_peek(&ring, ring_head(&ring));
     if (!r || r->kind != REC_SPAN || r->slots != slots)
-        ck_abort_msg("not the record of %lu slots that was expected", (unsigned long)slots);
+        ck_abort_msg("not the expected record of %lu slots", (unsigned long)slots);
     for (size_t i = offsetof(struct record, start); i < slots * RECORD_SLOT; i++)
         if (((const uint8_t *)r)[i] != mark)
             ck_abort_msg("byte %lu of a record was overwritten", (unsigned long)i);
     ring_take(&ring, r);
 }
 
-START_TEST(what_is_reserved_is_not_seen_before_the_commit)
+START_TEST(hides_a_record_until_its_commit)
 {
     make(64);
     struct record *r = ring_reserve(&ring, 3);
-    ck_assert_ptr_eq(ring_reserve(&ring, 3), r); /* again: the same place */
+    ck_assert_ptr_eq(ring_reserve(&ring, 3), r); /* a second call gives the same place */
     ck_assert_ptr_eq(ring_reserve(&ring, 1), r);
     ck_assert_uint_eq(ring_head(&ring), 0);
     ck_assert_ptr_null(ring_peek(&ring, ring_head(&ring)));
     ck_assert(put(3, 7));
     ck_assert_uint_eq(ring_head(&ring), 3);
-    ck_assert_ptr_null(ring_peek(&ring, 0)); /* only below `until` */
+    ck_assert_ptr_null(ring_peek(&ring, 0)); /* reads only below `until` */
     take(3, 7);
     ck_assert_ptr_null(ring_peek(&ring, ring_head(&ring)));
 }
 END_TEST
 
-START_TEST(full_to_the_last_slot)
+START_TEST(fills_to_the_last_slot)
 {
     make(64);
     for (unsigned i = 0; i < 64; i++)
@@ -84,7 +84,7 @@ START_TEST(full_to_the_last_slot)
 }
 END_TEST
 
-START_TEST(a_record_never_wraps)
+START_TEST(pads_instead_of_wrapping_a_record)
 {
     make(64);
     for (unsigned i = 0; i < 4; i++) {
@@ -100,14 +100,14 @@ START_TEST(a_record_never_wraps)
 }
 END_TEST
 
-START_TEST(a_pad_needs_room_too)
+START_TEST(refuses_a_record_without_room_for_its_pad)
 {
     make(64);
     for (unsigned i = 0; i < 60; i++)
         ck_assert(put(1, (uint8_t)i));
     for (unsigned i = 0; i < 15; i++)
         take(1, (uint8_t)i);
-    ck_assert(!put(16, 99)); /* 19 slots are free, 4 of them behind the end */
+    ck_assert(!put(16, 99)); /* 19 slots are free, but 4 of them at the ring's end */
     take(1, 15);
     ck_assert(put(16, 60));
     for (unsigned i = 16; i < 60; i++)
@@ -128,7 +128,7 @@ static uint64_t next_random(void)
     return seed;
 }
 
-START_TEST(random_sizes_against_a_model)
+START_TEST(random_sizes_agree_with_a_model)
 {
     static struct {
         uint64_t at, slots; /* position and length, as the model places it */
@@ -137,7 +137,8 @@ START_TEST(random_sizes_against_a_model)
     make(256);
     uint64_t head = 0, tail = 0, refused = 0;
     for (unsigned i = 0; i < 200000; i++) {
-        uint64_t slots = 1 + next_random() % (next_random() % 4 ? 4 : 64); /* to a quarter */
+        uint64_t slots =
+            1 + next_random() % (next_random() % 4 ? 4 : 64); /* up to a quarter of the ring */
         bool fill = next_random() % 100 < (i / 1000 % 2 ? 70 : 30);
         if (fill) {
             uint64_t to_end = 256 - head % 256;
@@ -160,13 +161,13 @@ START_TEST(random_sizes_against_a_model)
             ck_abort_msg("a record in an empty ring");
         }
         if (ring_head(&ring) != head || atomic_load(&ring.tail) != tail)
-            ck_abort_msg("head or tail is not where the model has it");
+            ck_abort_msg("head or tail differs from the model");
     }
     ck_assert_uint_gt(refused, 1000);
 }
 END_TEST
 
-START_TEST(nothing_is_allocated)
+START_TEST(allocates_nothing)
 {
     make(64);
     uint64_t before = alloc_count();
@@ -217,7 +218,7 @@ static void *produce(void *full)
     return NULL;
 }
 
-START_TEST(two_threads)
+START_TEST(passes_records_between_two_threads)
 {
     make(256);
     uint64_t full = 0;
@@ -235,7 +236,7 @@ START_TEST(two_threads)
         sched_yield();
     }
     pthread_join(producer, NULL);
-    ck_assert_uint_gt(full, 0); /* else nothing was tried */
+    ck_assert_uint_gt(full, 0); /* else the ring was never full */
     ck_assert_uint_eq(atomic_load(&ring.tail), ring_head(&ring));
 }
 END_TEST
@@ -246,13 +247,13 @@ Suite *suite_ring(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, NULL, teardown);
     tcase_set_timeout(all, 30);
-    tcase_add_test(all, what_is_reserved_is_not_seen_before_the_commit);
-    tcase_add_test(all, full_to_the_last_slot);
-    tcase_add_test(all, a_record_never_wraps);
-    tcase_add_test(all, a_pad_needs_room_too);
-    tcase_add_test(all, random_sizes_against_a_model);
-    tcase_add_test(all, nothing_is_allocated);
-    tcase_add_test(all, two_threads);
+    tcase_add_test(all, hides_a_record_until_its_commit);
+    tcase_add_test(all, fills_to_the_last_slot);
+    tcase_add_test(all, pads_instead_of_wrapping_a_record);
+    tcase_add_test(all, refuses_a_record_without_room_for_its_pad);
+    tcase_add_test(all, random_sizes_agree_with_a_model);
+    tcase_add_test(all, allocates_nothing);
+    tcase_add_test(all, passes_records_between_two_threads);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/record/thread_log.h: one log per thread, its end and reuse, what happens when
- * there is none to be had, forked children. The test plays the cprof thread. */
+/* Tests of writer/record/thread_log.h: one log per thread, its end and reuse, threads that get
+ * no log, forked children. The test plays the cprof thread. */
 #include "writer/writer.h"
 
 #include <check.h>
@@ -50,7 +50,7 @@ static void *get(void *out)
     return NULL;
 }
 
-START_TEST(none_before_the_start)
+START_TEST(gives_no_log_before_the_start)
 {
     ck_assert_ptr_null(thread_log_get());
     ck_assert_ptr_null(thread_log_first());
@@ -58,7 +58,7 @@ START_TEST(none_before_the_start)
 }
 END_TEST
 
-START_TEST(each_thread_has_its_own)
+START_TEST(gives_each_thread_its_own_log)
 {
     ck_assert(thread_log_start(RING_BYTES));
     struct thread_log *mine = thread_log_get(), *other = NULL;
@@ -77,7 +77,7 @@ START_TEST(each_thread_has_its_own)
 }
 END_TEST
 
-START_TEST(rings_are_powers_of_two)
+START_TEST(rounds_rings_up_to_powers_of_two)
 {
     static const struct {
         uint64_t bytes, slots;
@@ -89,7 +89,8 @@ START_TEST(rings_are_powers_of_two)
         struct thread_log *log = thread_log_get();
         ck_assert_ptr_nonnull(log);
         ck_assert_uint_eq(log->ring.slots, cases[i].slots);
-        ck_assert_uint_eq((uintptr_t)log->ring.base % 4096, 0); /* pages of it are made present */
+        ck_assert_uint_eq((uintptr_t)log->ring.base % 4096,
+                          0); /* MADV_POPULATE_WRITE needs whole pages */
         memset(log->ring.base, (int)n, cases[i].slots * RECORD_SLOT);
         ck_assert_uint_eq(log->number, n + 1);
         ck_assert_int_eq(state_of(log), THREAD_LIVE);
@@ -98,7 +99,7 @@ START_TEST(rings_are_powers_of_two)
 }
 END_TEST
 
-START_TEST(an_ended_log_is_kept_until_it_is_given_back)
+START_TEST(keeps_an_ended_log_until_it_is_recycled)
 {
     ck_assert(thread_log_start(RING_BYTES));
     struct thread_log *first = NULL, *second = NULL, *third = NULL;
@@ -110,7 +111,7 @@ START_TEST(an_ended_log_is_kept_until_it_is_given_back)
     in_thread(get, &third);
     ck_assert_ptr_eq(third, first);
     ck_assert_uint_eq(count_logs(), 2);
-    ck_assert_uint_ge(third->next_id, ids); /* ids are never given twice */
+    ck_assert_uint_ge(third->next_id, ids); /* an id is never used twice */
     ck_assert_int_eq(state_of(third), THREAD_ENDED);
 }
 END_TEST
@@ -128,7 +129,7 @@ static void *leave_open(void *out)
     return NULL;
 }
 
-START_TEST(spans_that_are_open_at_the_end_are_unfinished)
+START_TEST(thread_end_marks_open_spans_unfinished)
 {
     ck_assert(thread_log_start(RING_BYTES));
     struct thread_log *log = NULL;
@@ -173,8 +174,8 @@ static void *with_late_destructor(void *unused)
     return unused;
 }
 
-/* What it records is lost, and counted. */
-START_TEST(a_destructor_that_runs_later_gets_none)
+/* Records of such a destructor are lost and counted. */
+START_TEST(later_destructors_get_no_log)
 {
     ck_assert(thread_log_start(RING_BYTES));
     pthread_key_create(&late_key, late);
@@ -185,12 +186,12 @@ START_TEST(a_destructor_that_runs_later_gets_none)
 }
 END_TEST
 
-START_TEST(no_memory_is_counted_each_time)
+START_TEST(counts_each_log_without_memory)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return; /* their shadow memory is above any limit */
 #endif
-    ck_assert(thread_log_start(UINT64_C(1) << 48)); /* more than there is */
+    ck_assert(thread_log_start(UINT64_C(1) << 48)); /* more than the address space has */
     uint64_t before = lost(LOSS_NO_THREAD);
     ck_assert_ptr_null(thread_log_get());
     ck_assert_ptr_null(thread_log_get());
@@ -199,8 +200,7 @@ START_TEST(no_memory_is_counted_each_time)
 }
 END_TEST
 
-/* Whether the pages of the mapping that holds the address are never made huge ones; smaps:
- * proc(5). */
+/* Whether the mapping of the address opts out of huge pages ("nh" in smaps, proc(5)). */
 static bool has_small_pages(const void *address)
 {
     char line[512];
@@ -218,9 +218,9 @@ static bool has_small_pages(const void *address)
     return small;
 }
 
-/* Where huge pages are given to all who do not refuse them (the usual setting of many
- * distributions), the first event of each thread would take 2 MB. */
-START_TEST(a_thread_of_one_event_takes_no_huge_page)
+/* Many distributions give huge pages to every mapping that does not opt out. Then the first event
+ * of each thread would take 2 MB. */
+START_TEST(uses_no_huge_pages)
 {
     if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
         return; /* this kernel has none */
@@ -245,8 +245,8 @@ static unsigned count_mappings(void)
     return n;
 }
 
-/* A process may have 65,530 (vm.max_map_count); without one left, it gets no memory and no
- * threads. */
+/* A process may have 65,530 mappings (vm.max_map_count). When none is left, it gets no memory and
+ * no threads. */
 START_TEST(many_threads_take_few_mappings)
 {
     enum { THREADS = 256 };
@@ -265,15 +265,15 @@ START_TEST(many_threads_take_few_mappings)
 }
 END_TEST
 
-/* Of what is left, an eighth; each ring is smaller than the one before, and then there are no
- * more. */
-START_TEST(a_limited_address_space_is_the_programs)
+/* Rings take an eighth of the rest of the address space. Each ring is no larger than the one
+ * before, and in the end threads get no log. */
+START_TEST(takes_little_of_a_limited_address_space)
 {
     enum { RING = 8 << 20, LEFT = 512 << 20 };
     if (!alloc_is_ours) {
         fprintf(
             stderr,
-            "thread_log: a_limited_address_space_is_the_programs is skipped under sanitizers and "
+            "thread_log: takes_little_of_a_limited_address_space is skipped under sanitizers and "
             "valgrind, whose memory is above any limit\n");
         return;
     }
@@ -300,7 +300,7 @@ START_TEST(a_limited_address_space_is_the_programs)
     ck_assert_uint_le(least, 256 << 10);
     ck_assert_uint_ge(writer_space_left(), LEFT / 8 * 6);
     ck_assert_uint_eq(lost(LOSS_NO_THREAD), before + 1);
-    ck_assert_ptr_null(thread_log_get()); /* said once */
+    ck_assert_ptr_null(thread_log_get()); /* reported once */
     ck_assert_uint_eq(capture_lines(capture_stderr(), "the address space is limited"), 1);
 }
 END_TEST
@@ -321,7 +321,7 @@ static void *come_and_go(void *unused)
     return unused;
 }
 
-/* What the cprof thread does with logs: empties those that have ended and gives them back. */
+/* Empties all logs and recycles those of ended threads, as the cprof thread does. */
 static unsigned collect(void)
 {
     unsigned records = 0;
@@ -339,9 +339,9 @@ static unsigned collect(void)
     return records;
 }
 
-/* Pages are never given back: threads of a few events would go through all of a ring, one after
- * another, and the more rings the later the cprof thread comes. */
-START_TEST(threads_of_few_events_take_few_pages)
+/* Pages are never given back. If each thread continued where the last one ended, threads of a few
+ * events would touch every page of a ring, one after another. */
+START_TEST(short_threads_take_few_pages)
 {
     enum { THREADS = 4 * RING_BYTES / RECORD_SLOT, PAGES = RING_BYTES / 4096 };
     unsigned char present[PAGES];
@@ -360,7 +360,7 @@ START_TEST(threads_of_few_events_take_few_pages)
 }
 END_TEST
 
-START_TEST(threads_come_and_go)
+START_TEST(reuses_logs_of_ended_threads)
 {
     enum { WAVES = 40, THREADS = 16 };
     ck_assert(thread_log_start(RING_BYTES));
@@ -376,14 +376,14 @@ START_TEST(threads_come_and_go)
     }
     ck_assert_uint_eq(atomic_load(&mistakes), 0);
     ck_assert_uint_eq(records, WAVES * THREADS);
-    ck_assert_uint_le(count_logs(), THREADS); /* reused, not made anew */
+    ck_assert_uint_le(count_logs(), THREADS); /* logs are reused */
     ck_assert_uint_eq(lost(LOSS_NO_THREAD), 0);
 }
 END_TEST
 
-/* The cprof thread is held up: what threads leave behind that come and go meanwhile must not use up
- * the program's memory. */
-START_TEST(logs_that_nobody_empties_are_so_many_and_no_more)
+/* While the cprof thread is delayed, logs of threads that come and go must not use up the program's
+ * memory. */
+START_TEST(limits_ended_logs_that_nobody_empties)
 {
     enum { THREADS = 6000, MOST = 4096 };
     ck_assert(thread_log_start(RING_BYTES));
@@ -401,8 +401,8 @@ START_TEST(logs_that_nobody_empties_are_so_many_and_no_more)
 }
 END_TEST
 
-/* Threads that live have each their own, however many. */
-START_TEST(threads_that_live_count_for_nothing)
+/* The limit is for ended threads. Each live thread gets a log, however many there are. */
+START_TEST(live_threads_do_not_count_as_ended)
 {
     enum { THREADS = 5000 };
     ck_assert(thread_log_start(RING_BYTES));
@@ -420,12 +420,12 @@ static void *get_together(void *unused)
 {
     pthread_barrier_wait(&together);
     struct thread_log *log = come_and_go(unused);
-    pthread_barrier_wait(&together); /* nobody ends before: each needs its own */
+    pthread_barrier_wait(&together); /* all threads are alive until here, so no log can be reused */
     return log;
 }
 
-/* More than are made at once, by threads that all want theirs now. */
-START_TEST(each_of_many_at_once_has_its_own)
+/* More threads ask at the same time than a slab has logs. */
+START_TEST(gives_many_threads_logs_at_once)
 {
     enum { THREADS = 100 };
     ck_assert(thread_log_start(RING_BYTES));
@@ -450,8 +450,8 @@ static void *count_allocations(void *out)
     return NULL;
 }
 
-/* A calloc() of the program's own would be called, with whatever lock it holds. */
-START_TEST(a_log_is_made_without_calloc)
+/* The program may replace calloc(), and its version may hold a lock. */
+START_TEST(makes_logs_without_calloc)
 {
     pthread_key_t of_program;
     uint64_t allocations = UINT64_MAX;
@@ -461,13 +461,13 @@ START_TEST(a_log_is_made_without_calloc)
     for (unsigned i = 0; i < 100; i++)
         ck_assert_int_eq(pthread_key_create(&of_program, NULL), 0);
     ck_assert(thread_log_start(RING_BYTES));
-    ck_assert_ptr_nonnull(thread_log_get()); /* maps memory for the next one's, too */
+    ck_assert_ptr_nonnull(thread_log_get()); /* maps memory for the next log, too */
     in_thread(count_allocations, &allocations);
     ck_assert_uint_eq(allocations, 0);
 }
 END_TEST
 
-START_TEST(a_forked_child_gets_none)
+START_TEST(forked_child_gets_no_log)
 {
     ck_assert(thread_log_start(RING_BYTES));
     ck_assert_ptr_nonnull(thread_log_get());
@@ -488,7 +488,7 @@ START_TEST(a_forked_child_gets_none)
 }
 END_TEST
 
-START_TEST(losses_go_where_they_belong)
+START_TEST(counts_losses_of_thread_and_process)
 {
     ck_assert(thread_log_start(RING_BYTES));
     struct thread_log *log = thread_log_get();
@@ -505,24 +505,24 @@ Suite *suite_thread_log(void)
     Suite *suite = suite_create("thread_log");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 30);
-    tcase_add_test(all, none_before_the_start);
-    tcase_add_test(all, each_thread_has_its_own);
-    tcase_add_loop_test(all, rings_are_powers_of_two, 0, 6);
-    tcase_add_test(all, an_ended_log_is_kept_until_it_is_given_back);
-    tcase_add_test(all, spans_that_are_open_at_the_end_are_unfinished);
-    tcase_add_test(all, a_destructor_that_runs_later_gets_none);
-    tcase_add_test(all, no_memory_is_counted_each_time);
-    tcase_add_test(all, a_thread_of_one_event_takes_no_huge_page);
+    tcase_add_test(all, gives_no_log_before_the_start);
+    tcase_add_test(all, gives_each_thread_its_own_log);
+    tcase_add_loop_test(all, rounds_rings_up_to_powers_of_two, 0, 6);
+    tcase_add_test(all, keeps_an_ended_log_until_it_is_recycled);
+    tcase_add_test(all, thread_end_marks_open_spans_unfinished);
+    tcase_add_test(all, later_destructors_get_no_log);
+    tcase_add_test(all, counts_each_log_without_memory);
+    tcase_add_test(all, uses_no_huge_pages);
     tcase_add_test(all, many_threads_take_few_mappings);
-    tcase_add_test(all, a_limited_address_space_is_the_programs);
-    tcase_add_test(all, threads_of_few_events_take_few_pages);
-    tcase_add_test(all, threads_come_and_go);
-    tcase_add_test(all, logs_that_nobody_empties_are_so_many_and_no_more);
-    tcase_add_test(all, threads_that_live_count_for_nothing);
-    tcase_add_test(all, each_of_many_at_once_has_its_own);
-    tcase_add_test(all, a_log_is_made_without_calloc);
-    tcase_add_test(all, a_forked_child_gets_none);
-    tcase_add_test(all, losses_go_where_they_belong);
+    tcase_add_test(all, takes_little_of_a_limited_address_space);
+    tcase_add_test(all, short_threads_take_few_pages);
+    tcase_add_test(all, reuses_logs_of_ended_threads);
+    tcase_add_test(all, limits_ended_logs_that_nobody_empties);
+    tcase_add_test(all, live_threads_do_not_count_as_ended);
+    tcase_add_test(all, gives_many_threads_logs_at_once);
+    tcase_add_test(all, makes_logs_without_calloc);
+    tcase_add_test(all, forked_child_gets_no_log);
+    tcase_add_test(all, counts_losses_of_thread_and_process);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/stack/dso_table.h: the object of an address, while libraries come and go. */
+/* Tests of writer/stack/dso_table.h: the object of an address, while libraries are loaded and
+ * unloaded. */
 #include "writer/stack/dso_table.h"
 
 #include <check.h>
@@ -27,21 +28,21 @@ static void *open_library(const char *library, const char *symbol, uint64_t *add
     return handle;
 }
 
-static void *opened(uint64_t *address)
+static void *open_spare(uint64_t *address)
 {
     return open_library(SPARE, SPARE_SYMBOL, address);
 }
 
-static void is_the_spare(const struct elf_object *o, uint64_t address)
+static void check_spare(const struct elf_object *o, uint64_t address)
 {
     ck_assert_ptr_nonnull(o);
     ck_assert_msg(strstr(o->path, SPARE) != NULL, "%s", o->path);
     ck_assert(o->start <= address && address < o->end && dso_table_index(o) < DSO_MOST);
 }
 
-START_TEST(what_is_loaded_is_known)
+START_TEST(finds_loaded_objects)
 {
-    uint64_t mine = (uint64_t)(uintptr_t)&opened;
+    uint64_t mine = (uint64_t)(uintptr_t)&open_spare;
     uint64_t libc = (uint64_t)(uintptr_t)&gnu_get_libc_version; /* sanitizers do not replace it */
     /* the table has not been updated yet */
     ck_assert_ptr_null(dso_table_find(mine, DSO_FIRST));
@@ -56,15 +57,15 @@ START_TEST(what_is_loaded_is_known)
 }
 END_TEST
 
-START_TEST(what_was_unloaded_is_known_by_its_number)
+START_TEST(finds_unloaded_objects_by_number)
 {
     uint64_t address, again;
     uint32_t losses = dso_table_look();
-    void *handle = opened(&address);
+    void *handle = open_spare(&address);
     ck_assert_uint_eq(dso_table_look(), losses);
     ck_assert_uint_eq(dso_table_at(address), DSO_FIRST);
     const struct elf_object *first = dso_table_find(address, DSO_FIRST);
-    is_the_spare(first, address);
+    check_spare(first, address);
     ck_assert_int_eq(dlclose(handle), 0);
     ck_assert_uint_ne(dso_table_look(), losses);
     ck_assert_uint_eq(dso_table_at(address), DSO_GAP);
@@ -72,13 +73,13 @@ START_TEST(what_was_unloaded_is_known_by_its_number)
     ck_assert_ptr_eq(dso_table_find(address, DSO_FIRST), first);
     ck_assert_uint_eq(dso_table_at((uint64_t)(uintptr_t)&memcpy), DSO_FIRST);
 
-    handle = opened(&again);
+    handle = open_spare(&again);
     if (again == address) { /* the loader reuses the address unless it is taken */
         ck_assert_ptr_eq(dso_table_find(address, DSO_GAP), NULL);
         dso_table_look();
         uint32_t number = dso_table_at(address);
         ck_assert(number != DSO_FIRST && number != DSO_GAP);
-        /* however often this is repeated */
+        /* the table knows that this is the same library */
         ck_assert_ptr_eq(dso_table_find(address, number), first);
         ck_assert_ptr_eq(dso_table_find(address, DSO_GAP), first);
     }
@@ -87,16 +88,16 @@ START_TEST(what_was_unloaded_is_known_by_its_number)
 END_TEST
 
 /* A program that opens and closes a library for weeks. */
-START_TEST(one_that_comes_and_goes_takes_no_room)
+START_TEST(reopened_library_takes_no_new_room)
 {
     unsigned places = 0;
     bool numbers[64] = {false};
     for (int i = 0; i < 1000; i++) {
         uint64_t address;
-        void *handle = opened(&address);
+        void *handle = open_spare(&address);
         dso_table_look();
         const struct elf_object *o = dso_table_find(address, dso_table_at(address));
-        is_the_spare(o, address);
+        check_spare(o, address);
         ck_assert_uint_lt(dso_table_index(o), 64);
         places += !numbers[dso_table_index(o)];
         numbers[dso_table_index(o)] = true;
@@ -147,7 +148,7 @@ static void *stay(void *arg)
     return NULL;
 }
 
-START_TEST(threads_come_go_and_look)
+START_TEST(finds_objects_while_threads_load_libraries)
 {
     pthread_t threads[3];
     int which[2] = {0, 1};
@@ -168,10 +169,10 @@ Suite *suite_dso_table(void)
 {
     Suite *suite = suite_create("dso_table");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, what_is_loaded_is_known);
-    tcase_add_test(all, what_was_unloaded_is_known_by_its_number);
-    tcase_add_test(all, one_that_comes_and_goes_takes_no_room);
-    tcase_add_test(all, threads_come_go_and_look);
+    tcase_add_test(all, finds_loaded_objects);
+    tcase_add_test(all, finds_unloaded_objects_by_number);
+    tcase_add_test(all, reopened_library_takes_no_new_room);
+    tcase_add_test(all, finds_objects_while_threads_load_libraries);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/stack/stack_table.h, writer/stack/stack_json.h and writer/stack/symbols.h:
- * each stack is stored once, from any number of threads; how events, files and names show it. */
+/* Tests of writer/stack/stack_table.h, writer/stack/stack_json.h and writer/stack/symbols.h: each
+ * stack is stored once, from any number of threads. Also how events, files and names show it. */
 #include "writer/stack/stack_json.h"
 
 #include <check.h>
@@ -16,7 +16,7 @@
 
 static struct buf out;
 
-static const char *taken(void)
+static const char *take_text(void)
 {
     static char text[1 << 16];
     ck_assert(!out.failed && out.len < sizeof text);
@@ -44,18 +44,18 @@ static const char *args(uint32_t stack)
 {
     bool first = true;
     stacks_args(&out, stack, &first);
-    return taken();
+    return take_text();
 }
 
 static const char *frames(const struct stacks_used *used)
 {
     stacks_frames(&out, used);
-    return taken();
+    return take_text();
 }
 
 /* ---- the table ---- */
 
-START_TEST(each_once)
+START_TEST(stores_each_stack_once)
 {
     ck_assert(stack_table_start(256));
     ck_assert(!stack_table_has(0) && !stack_table_has(1));
@@ -72,12 +72,12 @@ START_TEST(each_once)
     ck_assert_uint_eq(stack_table_find(77), 0);
     ck_assert_uint_eq(stack_table_add(77, stack), stack);
     ck_assert_uint_eq(stack_table_find(77), stack);
-    ck_assert_uint_eq(stack_table_add(77, caller), stack); /* the first one is kept */
+    ck_assert_uint_eq(stack_table_add(77, caller), stack); /* the first stack is kept */
     ck_assert_uint_eq(stack_table_find(77 | UINT64_C(1) << 63), 0);
 }
 END_TEST
 
-START_TEST(a_full_table_takes_no_more)
+START_TEST(full_table_refuses_new_stacks)
 {
     enum { MOST = 256 };
     ck_assert(stack_table_start(MOST));
@@ -94,15 +94,15 @@ START_TEST(a_full_table_takes_no_more)
     char long_name[4000];
     memset(long_name, 'x', sizeof long_name);
     uint32_t node = 1;
-    for (int i = 0; node; i++) { /* the room for texts is used up at some time, too */
+    for (int i = 0; node; i++) { /* the room for texts ends, too */
         ck_assert_int_lt(i, 100);
         node = stack_table_python(0, "f", 1, long_name, sizeof long_name - (uint32_t)i, 1);
     }
 }
 END_TEST
 
-/* Otherwise each event would read its frames again for nothing. */
-START_TEST(a_table_without_room_for_frames_is_full)
+/* Otherwise each event would read its frames again, in vain. */
+START_TEST(table_without_room_for_frames_is_full)
 {
     ck_assert(stack_table_start(256));
     uint32_t node = 1;
@@ -130,7 +130,7 @@ static void *add_many(void *arg)
     return NULL;
 }
 
-START_TEST(threads_agree)
+START_TEST(threads_get_the_same_stacks)
 {
     pthread_t threads[THREADS];
     ck_assert(stack_table_start(4 * STACKS));
@@ -149,47 +149,47 @@ END_TEST
 
 /* ---- output ---- */
 
-START_TEST(events_hold_it_as_kineto_does)
+START_TEST(writes_stacks_as_kineto_does)
 {
     ck_assert(stack_table_start(256));
     stacks_trim("/lib/p/", 7);
-    stacks_trim("/lib", 4); /* the longest prefix counts */
+    stacks_trim("/lib", 4); /* the longest prefix is removed */
     stacks_trim("relative", 8);
     ck_assert_str_eq(args(three()), "\"Call stack\": \"nn/conv.py(7): forward;"
                                     "/home/u/train.py(54): main;/home/u/train.py(61): <module>;\"");
     ck_assert_str_eq(args(0), "");
     bool first = false;
     stacks_args(&out, python(0, "a\"b\\\x01\xff", "f\n", 0), &first);
-    ck_assert_str_eq(taken(), ", \"Call stack\": \"a\\\"b\\\\\\u0001\xef\xbf\xbd(0): f\\n;\"");
+    ck_assert_str_eq(take_text(), ", \"Call stack\": \"a\\\"b\\\\\\u0001\xef\xbf\xbd(0): f\\n;\"");
     stacks_end(&out, 0);
-    ck_assert_str_eq(taken(), "}},\n");
+    ck_assert_str_eq(take_text(), "}},\n");
     stacks_end(&out, 12);
-    ck_assert_str_eq(taken(), "}, \"sf\": 12},\n");
+    ck_assert_str_eq(take_text(), "}, \"sf\": 12},\n");
     ck_assert_str_eq(args(python(0, "", "[cut]", 0)), "\"Call stack\": \"[cut];\"");
 }
 END_TEST
 
-/* Readers split the text there. */
-START_TEST(a_semicolon_in_a_frame_makes_no_two_of_it)
+/* Readers split the text at semicolons. */
+START_TEST(semicolon_in_a_frame_does_not_split_it)
 {
     ck_assert(stack_table_start(256));
     uint32_t stack = python(python(0, "<a;b>", "main", 1), "c.py", ";f;;g;", 2);
     ck_assert_str_eq(args(stack), "\"Call stack\": \"c.py(2): :f::g:;<a:b>(1): main;\"");
     struct stacks_used used = {0};
     stacks_use(&used, stack);
-    /* readers do not split here */
+    /* readers do not split names here */
     ck_assert_ptr_nonnull(strstr(frames(&used), "\"c.py(2): ;f;;g;\""));
     stacks_used_free(&used);
 }
 END_TEST
 
-static void name_it(uint64_t pc, uint32_t object, struct buf *b)
+static void name_pc(uint64_t pc, uint32_t object, struct buf *b)
 {
     if (pc != 3)
         buf_printf(b, "native%d%s", (int)pc, object ? "'" : "");
 }
 
-static void look_nowhere(void)
+static void update_nothing(void)
 {
 }
 
@@ -207,7 +207,7 @@ static void ask(bool stopping)
     (void)stopping;
 }
 
-/* The line of every other frame is known. */
+/* Answers for every other frame that was asked for. */
 static uint32_t answer(const char **file, uint32_t *len, int32_t *line)
 {
     uint32_t n = n_answered;
@@ -218,9 +218,9 @@ static uint32_t answer(const char **file, uint32_t *len, int32_t *line)
     return n < n_wanted ? wanted[n] : 0;
 }
 
-static const struct stacks_resolver resolver = {name_it, look_nowhere, want, ask, answer};
+static const struct stacks_resolver resolver = {name_pc, update_nothing, want, ask, answer};
 
-START_TEST(native_frames)
+START_TEST(writes_native_frames)
 {
     ck_assert(stack_table_start(256));
     stacks_resolve_with(&resolver);
@@ -236,7 +236,7 @@ START_TEST(native_frames)
 }
 END_TEST
 
-START_TEST(native_frames_get_their_lines)
+START_TEST(native_frames_get_source_lines)
 {
     ck_assert(stack_table_start(256));
     stacks_resolve_with(&resolver);
@@ -246,7 +246,7 @@ START_TEST(native_frames_get_their_lines)
     ck_assert_uint_eq(n_wanted, 2); /* without the Python frame */
     ck_assert_str_eq(args(both), "\"Call stack\": \"native7;/src/x.cpp(1): native6;/a.py(1): f;\"");
     stacks_look(false);
-    ck_assert_uint_eq(n_wanted, 2); /* each once */
+    ck_assert_uint_eq(n_wanted, 2); /* each frame is asked for once */
     stacks_trim("/src", 4);
     uint32_t more = stack_table_native(both, 8, 0);
     stacks_look(true);
@@ -256,7 +256,7 @@ START_TEST(native_frames_get_their_lines)
 }
 END_TEST
 
-START_TEST(another_file_at_the_same_place_is_another_frame)
+START_TEST(other_library_at_an_address_is_another_frame)
 {
     ck_assert(stack_table_start(256));
     stacks_resolve_with(&resolver);
@@ -268,7 +268,7 @@ START_TEST(another_file_at_the_same_place_is_another_frame)
 }
 END_TEST
 
-START_TEST(a_file_has_the_frames_that_it_names)
+START_TEST(file_lists_only_the_frames_it_uses)
 {
     struct stacks_used used = {0};
     ck_assert(stack_table_start(4096));
@@ -280,7 +280,7 @@ START_TEST(a_file_has_the_frames_that_it_names)
     ck_assert_uint_eq(used.bytes, 0);
     stacks_use(&used, stack);
     size_t bytes = used.bytes;
-    stacks_use(&used, caller); /* it is used already */
+    stacks_use(&used, caller); /* used already */
     ck_assert_uint_eq(used.bytes, bytes);
     char expected[512];
     snprintf(expected, sizeof expected,
@@ -315,20 +315,20 @@ static __attribute__((noinline)) uint64_t in_a_static_function(void)
     return pc;
 }
 
-START_TEST(addresses_have_names)
+START_TEST(names_addresses)
 {
     dso_table_look();
     symbols_name(in_a_static_function(), 0, &out);
-    ck_assert_str_eq(taken(), "in_a_static_function (unit)");
+    ck_assert_str_eq(take_text(), "in_a_static_function (unit)");
     symbols_name((uint64_t)(uintptr_t)&lsearch + 1, 0, &out);
-    const char *name = taken();
+    const char *name = take_text();
     ck_assert_msg(strstr(name, "lsearch (libc.so.6)") == name, "%s", name);
     symbols_name(16, 0, &out);
-    ck_assert_str_eq(taken(), ""); /* unmapped */
+    ck_assert_str_eq(take_text(), ""); /* unmapped */
 }
 END_TEST
 
-START_TEST(names_are_shortened)
+START_TEST(shortens_cpp_names)
 {
     static const struct {
         const char *name, *shown;
@@ -368,18 +368,18 @@ Suite *suite_stack_json(void)
 {
     Suite *suite = suite_create("stack_json");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, each_once);
-    tcase_add_test(all, a_full_table_takes_no_more);
-    tcase_add_test(all, a_table_without_room_for_frames_is_full);
-    tcase_add_test(all, threads_agree);
-    tcase_add_test(all, events_hold_it_as_kineto_does);
-    tcase_add_test(all, a_semicolon_in_a_frame_makes_no_two_of_it);
-    tcase_add_test(all, native_frames);
-    tcase_add_test(all, native_frames_get_their_lines);
-    tcase_add_test(all, another_file_at_the_same_place_is_another_frame);
-    tcase_add_test(all, a_file_has_the_frames_that_it_names);
-    tcase_add_test(all, addresses_have_names);
-    tcase_add_test(all, names_are_shortened);
+    tcase_add_test(all, stores_each_stack_once);
+    tcase_add_test(all, full_table_refuses_new_stacks);
+    tcase_add_test(all, table_without_room_for_frames_is_full);
+    tcase_add_test(all, threads_get_the_same_stacks);
+    tcase_add_test(all, writes_stacks_as_kineto_does);
+    tcase_add_test(all, semicolon_in_a_frame_does_not_split_it);
+    tcase_add_test(all, writes_native_frames);
+    tcase_add_test(all, native_frames_get_source_lines);
+    tcase_add_test(all, other_library_at_an_address_is_another_frame);
+    tcase_add_test(all, file_lists_only_the_frames_it_uses);
+    tcase_add_test(all, names_addresses);
+    tcase_add_test(all, shortens_cpp_names);
     suite_add_tcase(suite, all);
     return suite;
 }
