@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of preload/markers/handler_queue.h with the real cprof thread as its writer. Events that
- * fit are never lost, others are counted, and rare events find room behind any number of marks.
+ * fit are never lost, and others are counted. Rare events find room after any number of marks.
  * `close` always arrives, and durations have both ends or none. */
 #include "preload/markers/handler_queue.h"
 
@@ -15,7 +15,7 @@
 #include "tests/support/capture.h"
 #include "tests/support/session.h"
 
-/* Constants of handler_queue.c and of the Python module. */
+/* Kinds of messages, as in handler_queue.c and the Python module. */
 enum { INIT = 1, DURATION, INSTANT, STEP = 7, OPEN = 9, SHUT, LOST, CLOSE, KINDS };
 
 #define EVENT_AT (4 + 1 + 88 + 8) /* bytes before is_start: length, kind, time, wall clock */
@@ -23,7 +23,7 @@ enum { INIT = 1, DURATION, INSTANT, STEP = 7, OPEN = 9, SHUT, LOST, CLOSE, KINDS
 static struct {
     unsigned n[KINDS];
     unsigned starts, unbalanced;
-    uint64_t lost; /* as the messages count it */
+    uint64_t lost; /* sum of the LOST messages */
     bool is_open;
 } seen;
 
@@ -34,7 +34,7 @@ static void setup(void)
     atomic_store(&cprof_life, LIFE_AWAKE);
 }
 
-static void look_at(const uint8_t *message)
+static void count_message(const uint8_t *message)
 {
     uint8_t kind = message[4];
     ck_assert_uint_lt(kind, KINDS);
@@ -62,14 +62,14 @@ static int64_t read_some(struct cprof_trace_queue *q, size_t room, int timeout_m
         uint32_t len;
         memcpy(&len, buf + at, sizeof len);
         ck_assert_uint_ge(len, 5);
-        look_at(buf + at);
+        count_message(buf + at);
         at += len;
         ck_assert_int_le(at, n);
     }
     return n;
 }
 
-/* Makes the queue before the first step. A later one may miss the opening of the window. */
+/* Makes the queue before the first step. A queue made later may miss the opening of the window. */
 static struct cprof_trace_queue *queue_from_the_start(void)
 {
     session_prepare();
@@ -93,7 +93,7 @@ static void mark(const char *name)
     session_close(name);
 }
 
-START_TEST(all_that_fits_comes)
+START_TEST(delivers_all_events_that_fit)
 {
     session_start(ACTION_ACTIVE, false);
     struct cprof_trace_queue *q = new_queue();
@@ -119,7 +119,7 @@ START_TEST(all_that_fits_comes)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_counted)
+START_TEST(counts_events_that_do_not_fit)
 {
     session_start(ACTION_ACTIVE, false);
     struct cprof_trace_queue *q = new_queue();
@@ -145,7 +145,7 @@ START_TEST(what_does_not_fit_is_counted)
 }
 END_TEST
 
-START_TEST(marks_leave_room_for_what_is_rare)
+START_TEST(marks_leave_room_for_steps_and_windows)
 {
     struct cprof_trace_queue *q = queue_from_the_start();
     session_sleep(50);
@@ -166,7 +166,7 @@ START_TEST(marks_leave_room_for_what_is_rare)
 }
 END_TEST
 
-START_TEST(steps_leave_room_for_what_is_rarer)
+START_TEST(steps_leave_room_for_windows)
 {
     struct cprof_trace_queue *q = queue_from_the_start();
     session_sleep(50);
@@ -201,7 +201,7 @@ START_TEST(unwanted_events_take_no_room)
 }
 END_TEST
 
-START_TEST(close_comes_although_it_is_full)
+START_TEST(delivers_close_to_a_full_queue)
 {
     session_start(ACTION_ACTIVE, false);
     struct cprof_trace_queue *q = new_queue();
@@ -216,7 +216,7 @@ START_TEST(close_comes_although_it_is_full)
 }
 END_TEST
 
-START_TEST(a_queue_that_was_left_loses_nothing)
+START_TEST(counts_no_losses_after_leave)
 {
     session_start(ACTION_ACTIVE, false);
     struct cprof_trace_queue *q = new_queue();
@@ -228,7 +228,7 @@ START_TEST(a_queue_that_was_left_loses_nothing)
 }
 END_TEST
 
-START_TEST(a_message_larger_than_what_is_read_at_once)
+START_TEST(drops_messages_larger_than_the_buffer)
 {
     static char name[2000];
     memset(name, 'n', sizeof name - 1);
@@ -246,7 +246,7 @@ START_TEST(a_message_larger_than_what_is_read_at_once)
 }
 END_TEST
 
-START_TEST(waiting_ends)
+START_TEST(read_returns_after_its_timeout)
 {
     session_start(ACTION_ACTIVE, false);
     struct cprof_trace_queue *q = new_queue();
@@ -266,15 +266,15 @@ Suite *suite_handler_queue(void)
     Suite *s = suite_create("handler_queue");
     TCase *c = tcase_create("all");
     tcase_add_checked_fixture(c, setup, session_teardown);
-    tcase_add_loop_test(c, all_that_fits_comes, 0, 2);
-    tcase_add_test(c, what_does_not_fit_is_counted);
-    tcase_add_test(c, marks_leave_room_for_what_is_rare);
-    tcase_add_test(c, steps_leave_room_for_what_is_rarer);
+    tcase_add_loop_test(c, delivers_all_events_that_fit, 0, 2);
+    tcase_add_test(c, counts_events_that_do_not_fit);
+    tcase_add_test(c, marks_leave_room_for_steps_and_windows);
+    tcase_add_test(c, steps_leave_room_for_windows);
     tcase_add_test(c, unwanted_events_take_no_room);
-    tcase_add_test(c, close_comes_although_it_is_full);
-    tcase_add_test(c, a_queue_that_was_left_loses_nothing);
-    tcase_add_test(c, a_message_larger_than_what_is_read_at_once);
-    tcase_add_test(c, waiting_ends);
+    tcase_add_test(c, delivers_close_to_a_full_queue);
+    tcase_add_test(c, counts_no_losses_after_leave);
+    tcase_add_test(c, drops_messages_larger_than_the_buffer);
+    tcase_add_test(c, read_returns_after_its_timeout);
     suite_add_tcase(s, c);
     return s;
 }

@@ -21,7 +21,7 @@
 _Atomic int itt_mock_life;
 static int wakes;
 static _Atomic int steps_marked;
-static const char *played_pattern;
+static const char *mock_pattern;
 static uint64_t before[LOSS_COUNT];
 
 void itt_mock_wake(enum wake_reason reason)
@@ -41,7 +41,7 @@ void itt_mock_steps_mark(enum step_source source, uint64_t ticks)
 
 const char *itt_mock_step_name(enum config_step kind)
 {
-    return kind == CONFIG_STEP_ITT ? played_pattern : "";
+    return kind == CONFIG_STEP_ITT ? mock_pattern : "";
 }
 
 /* ---- a client ---- */
@@ -62,7 +62,7 @@ static struct itt_function functions[] = {
 
 static struct itt_global global;
 static const struct itt_id none;
-/* what a client's static part makes before its first call */
+/* made by a client's static part before its first call */
 static struct itt_domain their_domain = {.flags = 1, .name = "theirs"};
 static struct itt_string their_string = {.text = "their first"};
 
@@ -74,7 +74,7 @@ static void init(void)
     itt_mock_api_init(&global, 0);
 }
 
-/* ---- help ---- */
+/* ---- helpers ---- */
 
 static const struct record *take(void)
 {
@@ -151,7 +151,7 @@ static void record_all(void)
 static void setup(void)
 {
     ck_assert(thread_log_start(1u << 20));
-    played_pattern = "";
+    mock_pattern = "";
     init();
     record_all();
     for (int i = 0; i < LOSS_COUNT; i++)
@@ -165,22 +165,23 @@ static void begin_task(const struct itt_domain *domain, const char *name)
 
 /* ---- loading ---- */
 
-START_TEST(init_takes_over_what_it_knows)
+START_TEST(init_replaces_the_functions_it_knows)
 {
     ck_assert_int_eq(wakes, 1);
     ck_assert_ptr_nonnull(client.task_begin);
-    ck_assert_msg(!client.id_create && !client.model_site_beginA, "the others are left out");
+    ck_assert_msg(!client.id_create && !client.model_site_beginA,
+                  "init must clear functions that cprof lacks");
     init();
     ck_assert_int_eq(wakes, 1);
     itt_mock_api_init(NULL, 0);
     global.magic[0] = 0;
     memset(&client, 0x55, sizeof client);
     itt_mock_api_init(&global, 0);
-    ck_assert_msg(client.id_create != NULL, "not a client: not touched");
+    ck_assert_msg(client.id_create != NULL, "init must not touch a table without the magic");
 }
 END_TEST
 
-START_TEST(nothing_is_taken_over_when_cprof_is_over)
+START_TEST(init_replaces_no_function_after_the_end)
 {
     atomic_store(&itt_mock_life, LIFE_OVER);
     init();
@@ -188,7 +189,7 @@ START_TEST(nothing_is_taken_over_when_cprof_is_over)
 }
 END_TEST
 
-START_TEST(every_row_has_its_function)
+START_TEST(finds_the_function_of_every_name)
 {
     for (unsigned i = 0; i < ITT_COUNT; i++)
         ck_assert_msg(function_of(names[i]) != NULL, "%s", names[i]);
@@ -198,7 +199,7 @@ END_TEST
 
 /* ---- names ---- */
 
-START_TEST(same_name_same_handle)
+START_TEST(returns_one_handle_per_name)
 {
     struct itt_domain *domain = client.domain_create("PyTorch");
     ck_assert_ptr_eq(domain, client.domain_create("PyTorch"));
@@ -217,7 +218,7 @@ START_TEST(same_name_same_handle)
 }
 END_TEST
 
-START_TEST(bytes_of_names_arrive)
+START_TEST(keeps_all_bytes_of_names)
 {
     static const char awkward[] = "quote \" back\\slash \x01\n bad \xff\xfe utf8";
     begin_task(&their_domain, awkward);
@@ -229,7 +230,7 @@ END_TEST
 
 /* ---- tasks ---- */
 
-START_TEST(tasks_are_spans)
+START_TEST(records_tasks_as_spans)
 {
     struct itt_domain *torch = client.domain_create("PyTorch");
     struct itt_domain *mine = client.domain_create("mine");
@@ -247,7 +248,7 @@ START_TEST(tasks_are_spans)
 }
 END_TEST
 
-START_TEST(what_the_static_part_made_is_read)
+START_TEST(reads_objects_of_the_clients_static_part)
 {
     client.task_begin(&their_domain, none, none, &their_string);
     client.task_end(&their_domain);
@@ -259,11 +260,12 @@ START_TEST(what_the_static_part_made_is_read)
     int32_t value = -7;
     client.counter_set_value(&theirs, &value);
     ck_assert_int_eq(*(const int64_t *)item(expect(REC_COUNTER, "d: c"), ARG_INT, ""), -7);
-    ck_assert_msg(theirs.extra1 == 0 && !theirs.extra2 && !their_domain.extra2, "never written");
+    ck_assert_msg(theirs.extra1 == 0 && !theirs.extra2 && !their_domain.extra2,
+                  "cprof must not write into objects of the client");
 }
 END_TEST
 
-START_TEST(ends_that_do_not_fit)
+START_TEST(matches_ends_with_recorded_begins)
 {
     client.task_end(&their_domain);
     ck_assert_uint_eq(lost(LOSS_MARKER), 1);
@@ -280,7 +282,7 @@ START_TEST(ends_that_do_not_fit)
     begin_task(&their_domain, "not recorded");
     record_all();
     client.task_end(&their_domain);
-    ck_assert_msg(!take(), "the end of the inner one is not that of the outer one");
+    ck_assert_msg(!take(), "the inner task's end must not end the outer task");
     atomic_store(&writer_gate, 0);
     client.task_end(&their_domain);
     expect(REC_SPAN, "outer");
@@ -289,7 +291,7 @@ START_TEST(ends_that_do_not_fit)
 }
 END_TEST
 
-START_TEST(domains_that_do_not_nest)
+START_TEST(ends_the_innermost_task_of_any_domain)
 {
     struct itt_domain *a = client.domain_create("a"), *b = client.domain_create("b");
     begin_task(a, "in a");
@@ -306,9 +308,9 @@ START_TEST(domains_that_do_not_nest)
 }
 END_TEST
 
-START_TEST(operator_that_ends_first)
+START_TEST(keeps_tasks_of_operators_that_end_first)
 {
-    /* emit_itt: the operator's span opens before its task and ends before it. */
+    /* With emit_itt, the operator's span opens before its task and ends before it. */
     struct thread_log *log = thread_log_get();
     struct itt_domain *torch = client.domain_create("PyTorch");
     uint64_t outer, inner;
@@ -332,7 +334,7 @@ START_TEST(operator_that_ends_first)
 }
 END_TEST
 
-START_TEST(functions_name_tasks)
+START_TEST(names_tasks_after_functions)
 {
     client.task_begin_fn(&their_domain, none, none, (void *)(uintptr_t)0x1234);
     client.task_end(&their_domain);
@@ -343,7 +345,7 @@ START_TEST(functions_name_tasks)
 }
 END_TEST
 
-START_TEST(too_deep_comes_back)
+START_TEST(records_nested_tasks_up_to_the_limit)
 {
     for (unsigned i = 0; i < DEPTH_MOST + 10; i++)
         begin_task(&their_domain, "d");
@@ -358,7 +360,7 @@ END_TEST
 
 /* ---- metadata ---- */
 
-START_TEST(metadata_is_the_tasks)
+START_TEST(adds_metadata_to_its_task)
 {
     struct itt_id id = {7, 0, 0}, other = {8, 0, 0};
     struct itt_string *key = client.string_handle_create("key");
@@ -388,7 +390,7 @@ END_TEST
 
 /* ---- instants, events, frames, counters ---- */
 
-START_TEST(marks_are_instants)
+START_TEST(records_marks_as_instants)
 {
     client.marker(&their_domain, none, &their_string, 3);
     ck_assert_str_eq(item(expect(REC_INSTANT, "their first"), ARG_TEXT, "domain"), "theirs");
@@ -403,7 +405,7 @@ START_TEST(marks_are_instants)
 }
 END_TEST
 
-START_TEST(events)
+START_TEST(records_events_as_spans_or_instants)
 {
     int event = client.event_create("event and more", 5);
     ck_assert_int_eq(event, client.event_create("event", 5));
@@ -423,7 +425,7 @@ START_TEST(events)
 }
 END_TEST
 
-START_TEST(too_many_events)
+START_TEST(counts_events_beyond_the_limit)
 {
     char name[32];
     int last = 1;
@@ -432,7 +434,7 @@ START_TEST(too_many_events)
         last = client.event_create(name, snprintf(name, sizeof name, "event %d", i));
     ck_assert_int_eq(last, 0);
     uint64_t so_far = lost(LOSS_MARKER);
-    client.event_start(last); /* counted, and no other event's end */
+    client.event_start(last); /* counted; does not end another event */
     client.event_end(last);
     ck_assert_int_eq(client.event_create("one more", 8), 0);
     client.event_start(0);
@@ -446,7 +448,7 @@ START_TEST(too_many_events)
 }
 END_TEST
 
-START_TEST(frames)
+START_TEST(records_nested_frames_as_spans)
 {
     client.frame_begin_v3(&their_domain, NULL);
     client.frame_begin_v3(&their_domain, NULL);
@@ -458,7 +460,7 @@ START_TEST(frames)
 }
 END_TEST
 
-START_TEST(counters)
+START_TEST(records_values_of_counters)
 {
     struct itt_counter *c = client.counter_create("n", "d");
     client.counter_inc_delta(c, 5);
@@ -489,7 +491,7 @@ END_TEST
 
 /* ---- settings ---- */
 
-START_TEST(paused_and_ignored)
+START_TEST(obeys_pause_and_thread_ignore)
 {
     client.pause();
     begin_task(&their_domain, "paused");
@@ -510,7 +512,7 @@ START_TEST(paused_and_ignored)
 }
 END_TEST
 
-START_TEST(threads_have_names)
+START_TEST(stores_names_of_threads)
 {
     struct thread_name name;
     uint32_t tid = atomic_load(&thread_log_get()->tid);
@@ -528,11 +530,11 @@ START_TEST(threads_have_names)
 }
 END_TEST
 
-START_TEST(names_mark_steps)
+START_TEST(marks_steps_by_task_name)
 {
-    played_pattern = "step *";
+    mock_pattern = "step *";
     init();
-    atomic_store(&writer_gate, 0); /* also while nothing is recorded */
+    atomic_store(&writer_gate, 0); /* steps count also while nothing is recorded */
     errno = 0;
     for (int i = 0; i < 3; i++) {
         begin_task(&their_domain, "around");
@@ -565,7 +567,7 @@ static void *run_thread(void *arg)
     return (void *)(uintptr_t)atomic_load(&log->records);
 }
 
-START_TEST(many_threads)
+START_TEST(records_tasks_of_many_threads)
 {
     pthread_t threads[THREADS];
     uint64_t records = 0;
@@ -583,7 +585,7 @@ START_TEST(many_threads)
 }
 END_TEST
 
-START_TEST(counters_of_one_name_are_one)
+START_TEST(shares_counters_of_one_name)
 {
     struct itt_counter *a = client.counter_create("same", "d");
     ck_assert_ptr_eq(client.counter_create("same", "d"), a);
@@ -607,7 +609,7 @@ START_TEST(counters_of_one_name_are_one)
 }
 END_TEST
 
-START_TEST(more_tasks_than_are_followed)
+START_TEST(keeps_the_outer_task_beyond_the_depth_limit)
 {
     struct itt_domain *domain = client.domain_create("d");
     begin_task(domain, "task");
@@ -636,7 +638,7 @@ static void end_overlapped(const struct itt_domain *domain, unsigned long long i
     client.task_end_overlapped(domain, (struct itt_id){id, 0, 0});
 }
 
-START_TEST(overlapped_tasks_cross)
+START_TEST(records_overlapped_tasks_that_cross)
 {
     struct itt_domain *domain = client.domain_create("d"), *other = client.domain_create("o");
     begin_overlapped(domain, 1, "first");
@@ -686,7 +688,7 @@ START_TEST(overlapped_tasks_end_on_any_thread)
 }
 END_TEST
 
-START_TEST(overlapped_tasks_that_were_not_recorded)
+START_TEST(ignores_overlapped_tasks_begun_unrecorded)
 {
     struct itt_domain *domain = client.domain_create("d");
     atomic_store(&writer_gate, 0);
@@ -711,9 +713,9 @@ END_TEST
 START_TEST(overlapped_tasks_mark_steps)
 {
     struct itt_domain *domain = client.domain_create("d");
-    played_pattern = "step *";
+    mock_pattern = "step *";
     init();
-    atomic_store(&writer_gate, 0); /* also while nothing is recorded */
+    atomic_store(&writer_gate, 0); /* steps count also while nothing is recorded */
     begin_overlapped(domain, 1, "step 1");
     begin_overlapped(domain, 2, "another");
     end_overlapped(domain, 2);
@@ -723,7 +725,7 @@ START_TEST(overlapped_tasks_mark_steps)
 }
 END_TEST
 
-START_TEST(patterns)
+START_TEST(matches_step_patterns)
 {
     static const struct {
         const char *pattern, *text;
@@ -763,35 +765,35 @@ Suite *suite_itt(void)
     Suite *suite = suite_create("itt");
     TCase *calls = tcase_create("calls");
     tcase_add_checked_fixture(calls, setup, NULL);
-    tcase_add_test(calls, init_takes_over_what_it_knows);
-    tcase_add_test(calls, nothing_is_taken_over_when_cprof_is_over);
-    tcase_add_test(calls, every_row_has_its_function);
-    tcase_add_test(calls, counters_of_one_name_are_one);
-    tcase_add_test(calls, more_tasks_than_are_followed);
-    tcase_add_test(calls, overlapped_tasks_cross);
+    tcase_add_test(calls, init_replaces_the_functions_it_knows);
+    tcase_add_test(calls, init_replaces_no_function_after_the_end);
+    tcase_add_test(calls, finds_the_function_of_every_name);
+    tcase_add_test(calls, shares_counters_of_one_name);
+    tcase_add_test(calls, keeps_the_outer_task_beyond_the_depth_limit);
+    tcase_add_test(calls, records_overlapped_tasks_that_cross);
     tcase_add_test(calls, overlapped_tasks_end_on_any_thread);
-    tcase_add_test(calls, overlapped_tasks_that_were_not_recorded);
+    tcase_add_test(calls, ignores_overlapped_tasks_begun_unrecorded);
     tcase_add_test(calls, overlapped_tasks_mark_steps);
-    tcase_add_test(calls, same_name_same_handle);
-    tcase_add_test(calls, bytes_of_names_arrive);
-    tcase_add_test(calls, tasks_are_spans);
-    tcase_add_test(calls, what_the_static_part_made_is_read);
-    tcase_add_test(calls, ends_that_do_not_fit);
-    tcase_add_test(calls, domains_that_do_not_nest);
-    tcase_add_test(calls, operator_that_ends_first);
-    tcase_add_test(calls, functions_name_tasks);
-    tcase_add_test(calls, too_deep_comes_back);
-    tcase_add_test(calls, metadata_is_the_tasks);
-    tcase_add_test(calls, marks_are_instants);
-    tcase_add_test(calls, events);
-    tcase_add_test(calls, too_many_events);
-    tcase_add_test(calls, frames);
-    tcase_add_test(calls, counters);
-    tcase_add_test(calls, paused_and_ignored);
-    tcase_add_test(calls, threads_have_names);
-    tcase_add_test(calls, names_mark_steps);
-    tcase_add_test(calls, many_threads);
-    tcase_add_test(calls, patterns);
+    tcase_add_test(calls, returns_one_handle_per_name);
+    tcase_add_test(calls, keeps_all_bytes_of_names);
+    tcase_add_test(calls, records_tasks_as_spans);
+    tcase_add_test(calls, reads_objects_of_the_clients_static_part);
+    tcase_add_test(calls, matches_ends_with_recorded_begins);
+    tcase_add_test(calls, ends_the_innermost_task_of_any_domain);
+    tcase_add_test(calls, keeps_tasks_of_operators_that_end_first);
+    tcase_add_test(calls, names_tasks_after_functions);
+    tcase_add_test(calls, records_nested_tasks_up_to_the_limit);
+    tcase_add_test(calls, adds_metadata_to_its_task);
+    tcase_add_test(calls, records_marks_as_instants);
+    tcase_add_test(calls, records_events_as_spans_or_instants);
+    tcase_add_test(calls, counts_events_beyond_the_limit);
+    tcase_add_test(calls, records_nested_frames_as_spans);
+    tcase_add_test(calls, records_values_of_counters);
+    tcase_add_test(calls, obeys_pause_and_thread_ignore);
+    tcase_add_test(calls, stores_names_of_threads);
+    tcase_add_test(calls, marks_steps_by_task_name);
+    tcase_add_test(calls, records_tasks_of_many_threads);
+    tcase_add_test(calls, matches_step_patterns);
     suite_add_tcase(suite, calls);
     return suite;
 }

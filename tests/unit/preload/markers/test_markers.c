@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/markers.c and training.c on real thread logs: the records in the
- * ring, and the counts. Includes the source files under other names, so that the tests can
- * replace steps and waking up. Runs on the main thread and some of its own. */
+/* Tests of preload/markers/markers.c and preload/steps/training.c on real thread logs: the records
+ * in the ring, and the counts. Includes the source files with other names for their functions, so
+ * that the tests can replace steps and waking up. */
 #define cprof_version            mock_version
 #define cprof_step               mock_step
 #define cprof_step_marker        mock_step_marker
@@ -43,7 +43,7 @@
 #define THREADS 16
 
 _Atomic int mock_life;
-static enum action played_action;
+static enum action current_action;
 static int wakes, marks;
 static uint64_t before[LOSS_COUNT];
 
@@ -62,7 +62,7 @@ bool mock_awake(void)
 
 enum action mock_steps_action(void)
 {
-    return played_action;
+    return current_action;
 }
 
 int64_t mock_steps_current(void)
@@ -71,7 +71,8 @@ int64_t mock_steps_current(void)
 }
 
 static int64_t marked_samples, marked_tokens;
-static char said[32]; /* text of epochs and regions */
+/* "e": an epoch ended; "(" and ")": a region began and ended. */
+static char calls_seen[32];
 static steps_chooser *chooser;
 static void *chooser_arg;
 
@@ -85,15 +86,15 @@ void mock_steps_mark_batch(enum step_source source, uint64_t ticks, int64_t samp
     errno = EAGAIN;
 }
 
-void mock_steps_end_epoch(bool told)
+void mock_steps_end_epoch(bool by_call)
 {
-    strcat(said, told ? "e" : "?");
+    strcat(calls_seen, by_call ? "e" : "?");
     errno = EAGAIN;
 }
 
 void mock_steps_region(bool begins)
 {
-    strcat(said, begins ? "(" : ")");
+    strcat(calls_seen, begins ? "(" : ")");
     errno = EAGAIN;
 }
 
@@ -104,17 +105,17 @@ void mock_steps_choose_by(steps_chooser *given, void *arg)
     errno = EAGAIN;
 }
 
-/* ---- help ---- */
+/* ---- helpers ---- */
 
-static void play(enum action action, uint32_t gate)
+static void set_action(enum action action, uint32_t gate)
 {
-    played_action = action;
+    current_action = action;
     atomic_store(&writer_gate, gate);
 }
 
 static void record_all(void)
 {
-    play(ACTION_ACTIVE, GATE_SPANS | GATE_MARKERS);
+    set_action(ACTION_ACTIVE, GATE_SPANS | GATE_MARKERS);
 }
 
 static uint64_t lost(enum loss cause)
@@ -168,7 +169,7 @@ static void setup(void)
     if (!started)
         ck_assert(thread_log_start(1u << 20));
     started = true;
-    play(ACTION_SKIP, 0);
+    set_action(ACTION_SKIP, 0);
     spans_abandon(thread_log_get());
     while (take())
         ;
@@ -200,7 +201,7 @@ static void *in_thread(void (*body)(void *), void *arg)
 
 /* ---- making markers ---- */
 
-START_TEST(same_name_same_marker)
+START_TEST(returns_one_marker_per_name)
 {
     char name[] = "one";
     struct cprof_marker_options options = CPROF_MARKER_DEFAULTS;
@@ -232,7 +233,7 @@ static void *make_names(void *barrier)
     return mine;
 }
 
-START_TEST(threads_that_race_get_one_marker)
+START_TEST(racing_threads_get_one_marker)
 {
     pthread_t threads[THREADS];
     pthread_barrier_t barrier;
@@ -249,7 +250,7 @@ START_TEST(threads_that_race_get_one_marker)
 }
 END_TEST
 
-START_TEST(options_of_other_versions)
+START_TEST(reads_options_of_other_versions)
 {
     struct {
         struct cprof_marker_options known;
@@ -272,7 +273,7 @@ START_TEST(options_of_other_versions)
 }
 END_TEST
 
-START_TEST(markers_without_end_are_refused)
+START_TEST(refuses_markers_beyond_the_limit)
 {
     struct cprof_marker *m = mock_marker("early", NULL);
     log_set_level(LOG_OFF);
@@ -288,7 +289,7 @@ START_TEST(markers_without_end_are_refused)
 }
 END_TEST
 
-START_TEST(inert_when_over)
+START_TEST(does_nothing_after_the_end)
 {
     struct cprof_marker *m = mock_marker("over", NULL);
     record_all();
@@ -296,7 +297,7 @@ START_TEST(inert_when_over)
     ck_assert_int_eq(mock_step_number(), 5);
     ck_assert_int_eq(mock_is_recording(), 1);
     atomic_store(&mock_life, LIFE_OVER);
-    play(ACTION_ACTIVE, 0);
+    set_action(ACTION_ACTIVE, 0);
     ck_assert_ptr_null(mock_marker("over", NULL));
     ck_assert_int_eq(mock_action(), CPROF_SKIP);
     ck_assert_int_eq(mock_step_number(), 0);
@@ -311,7 +312,7 @@ START_TEST(inert_when_over)
 }
 END_TEST
 
-START_TEST(calls_wake)
+START_TEST(calls_wake_cprof)
 {
     atomic_store(&mock_life, LIFE_ASLEEP);
     errno = ENOENT;
@@ -335,15 +336,15 @@ START_TEST(calls_wake)
 }
 END_TEST
 
-static struct cprof_time told;
+static struct cprof_time seen_time;
 
 static int choose(const struct cprof_time *time, void *answer)
 {
-    told = *time;
+    seen_time = *time;
     return *(int *)answer;
 }
 
-START_TEST(calls_of_the_training)
+START_TEST(passes_training_calls_to_steps)
 {
     int answer = 7;
     errno = ENOENT;
@@ -355,21 +356,21 @@ START_TEST(calls_of_the_training)
     mock_stop();
     mock_set_schedule(choose, &answer);
     ck_assert_int_eq(errno, ENOENT);
-    ck_assert_str_eq(said, "(e)");
+    ck_assert_str_eq(calls_seen, "(e)");
     struct train_time time = {1, 2, 3, 4, 5, 6, 7, 1500000000, 2500000000, 250000000};
     ck_assert_int_eq(chooser(&time, 9, chooser_arg), 7);
-    ck_assert_uint_eq(told.size, sizeof told);
-    ck_assert_int_eq(told.step, 9);
-    ck_assert_int_eq(told.epoch, 1);
-    ck_assert_int_eq(told.batch, 2);
-    ck_assert_int_eq(told.batch_in_epoch, 3);
-    ck_assert_int_eq(told.sample, 4);
-    ck_assert_int_eq(told.sample_in_epoch, 5);
-    ck_assert_int_eq(told.token, 6);
-    ck_assert_int_eq(told.token_in_epoch, 7);
-    ck_assert_double_eq_tol(told.total_wct, 1.5, 1e-9);
-    ck_assert_double_eq_tol(told.epoch_wct, 2.5, 1e-9);
-    ck_assert_double_eq_tol(told.batch_wct, 0.25, 1e-9);
+    ck_assert_uint_eq(seen_time.size, sizeof seen_time);
+    ck_assert_int_eq(seen_time.step, 9);
+    ck_assert_int_eq(seen_time.epoch, 1);
+    ck_assert_int_eq(seen_time.batch, 2);
+    ck_assert_int_eq(seen_time.batch_in_epoch, 3);
+    ck_assert_int_eq(seen_time.sample, 4);
+    ck_assert_int_eq(seen_time.sample_in_epoch, 5);
+    ck_assert_int_eq(seen_time.token, 6);
+    ck_assert_int_eq(seen_time.token_in_epoch, 7);
+    ck_assert_double_eq_tol(seen_time.total_wct, 1.5, 1e-9);
+    ck_assert_double_eq_tol(seen_time.epoch_wct, 2.5, 1e-9);
+    ck_assert_double_eq_tol(seen_time.batch_wct, 0.25, 1e-9);
     for (int i = 0; i < 1000; i++) /* the same keys again need no memory */
         mock_set_schedule(choose, &answer);
     ck_assert(chooser && !atomic_load(&schedules)->before);
@@ -384,13 +385,13 @@ START_TEST(calls_of_the_training)
     mock_start();
     mock_epoch();
     ck_assert(chooser == NULL);
-    ck_assert_str_eq(said, "(e)");
+    ck_assert_str_eq(calls_seen, "(e)");
 }
 END_TEST
 
 /* ---- when something is recorded ---- */
 
-START_TEST(gate_and_actions)
+START_TEST(records_only_in_the_chosen_actions)
 {
     struct cprof_marker_options options = CPROF_MARKER_DEFAULTS;
     struct cprof_marker *usual = mock_marker("usual", NULL);
@@ -416,7 +417,7 @@ START_TEST(gate_and_actions)
         {ACTION_WARMUP, GATE_MARKERS | GATE_SPANS, {REC_MARKER, REC_MARKER, 0, -1}},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        play(cases[c].action, cases[c].gate);
+        set_action(cases[c].action, cases[c].gate);
         for (int i = 0; i < 4; i++) {
             double value = 1;
             pair(all[i]);
@@ -434,7 +435,7 @@ START_TEST(gate_and_actions)
 }
 END_TEST
 
-START_TEST(instants_at_both_ends_and_categories)
+START_TEST(records_instants_at_both_ends_with_categories)
 {
     static const char *const categories[] = {"data", NULL, "", "io"};
     struct cprof_marker_options options = CPROF_MARKER_DEFAULTS;
@@ -454,7 +455,7 @@ START_TEST(instants_at_both_ends_and_categories)
     /* A finish while nothing is recorded makes no instant. Its span belongs to the step that it
      * began in. */
     mock_marker_start(m);
-    play(ACTION_SKIP, 0);
+    set_action(ACTION_SKIP, 0);
     mock_marker_finish(m);
     expect(REC_INSTANT, "full", REC_MARKER);
     expect(REC_SPAN, "full", REC_MARKER);
@@ -462,7 +463,7 @@ START_TEST(instants_at_both_ends_and_categories)
 }
 END_TEST
 
-START_TEST(start_that_was_not_recorded)
+START_TEST(ignores_ends_of_unrecorded_starts)
 {
     struct cprof_marker *a = mock_marker("a", NULL), *b = mock_marker("b", NULL);
     mock_marker_start(a);
@@ -484,7 +485,7 @@ START_TEST(start_that_was_not_recorded)
 }
 END_TEST
 
-START_TEST(misuse_is_ignored_and_counted)
+START_TEST(ignores_and_counts_misuse)
 {
     struct cprof_marker *m = mock_marker("m", NULL);
     mock_marker_finish(m); /* while nothing is recorded, nothing is counted */
@@ -499,14 +500,14 @@ START_TEST(misuse_is_ignored_and_counted)
     mock_marker_start(m);
     ck_assert_uint_eq(lost(LOSS_MARKER), 3);
     mock_marker_finish(m);
-    mock_marker_finish(m); /* of the refused start */
+    mock_marker_finish(m); /* the end of the refused start */
     ck_assert_uint_eq(lost(LOSS_MARKER), 3);
     expect(REC_SPAN, "m", REC_MARKER);
     expect_nothing();
 }
 END_TEST
 
-START_TEST(overlapping_markers_are_cut)
+START_TEST(cuts_overlapping_markers)
 {
     struct cprof_marker *a = mock_marker("a", NULL), *b = mock_marker("b", NULL);
     int foreign __attribute__((aligned(8))) = 0;
@@ -527,7 +528,7 @@ START_TEST(overlapping_markers_are_cut)
     ck_assert_int_eq(mock_range_pop(), 0);
     ck_assert_int_eq(mock_range_pop(), -1);
     ck_assert_uint_eq(lost(LOSS_MARKER), 3); /* the excess pop */
-    /* The end of an operator ends the ranges inside it, and they are counted there. */
+    /* The end of an operator ends the ranges inside it, and counts them as LOSS_UNMATCHED. */
     ck_assert_ptr_nonnull(span_open(thread_log_get(), &foreign, CAT_CPU_OP, "op", 2));
     mock_marker_start(b);
     span_close(thread_log_get(), &foreign);
@@ -536,7 +537,7 @@ START_TEST(overlapping_markers_are_cut)
 }
 END_TEST
 
-START_TEST(more_markers_than_bits)
+START_TEST(tracks_more_markers_than_bits)
 {
     struct cprof_marker *m[130];
     char names[130][32];
@@ -566,7 +567,7 @@ START_TEST(more_markers_than_bits)
 }
 END_TEST
 
-START_TEST(deeper_than_the_stack)
+START_TEST(counts_ranges_deeper_than_the_stack)
 {
     record_all();
     for (int i = 0; i < 600; i++)
@@ -581,7 +582,7 @@ START_TEST(deeper_than_the_stack)
 }
 END_TEST
 
-START_TEST(long_names)
+START_TEST(cuts_long_names_of_spans)
 {
     static char name[100001];
     memset(name, 'n', sizeof name - 1);
@@ -619,7 +620,7 @@ static enum arg_type next_item(const uint8_t **at, char *key, void *value)
     return type;
 }
 
-START_TEST(counters)
+START_TEST(records_series_of_counters)
 {
     struct cprof_marker *m = mock_marker("c", NULL);
     static const char *const series[] = {"up", NULL, "down", "no"};
@@ -654,7 +655,7 @@ START_TEST(counters)
 }
 END_TEST
 
-START_TEST(counters_with_many_series)
+START_TEST(splits_counters_with_many_series)
 {
     struct cprof_marker *m = mock_marker("wide", NULL);
     static char names[500][32], longest[5000];
@@ -698,7 +699,7 @@ static void leave_open(void *log)
     *(struct thread_log **)log = thread_log_get();
 }
 
-START_TEST(thread_that_ends_with_open_markers)
+START_TEST(ends_open_markers_with_their_thread)
 {
     struct thread_log *log = NULL;
     record_all();
@@ -720,7 +721,7 @@ static void finish_elsewhere(void *m)
     pair(m);
 }
 
-START_TEST(finish_on_another_thread)
+START_TEST(counts_a_finish_on_another_thread)
 {
     struct cprof_marker *m = mock_marker("here", NULL);
     record_all();
@@ -733,7 +734,7 @@ START_TEST(finish_on_another_thread)
 }
 END_TEST
 
-START_TEST(calls_from_inside_cprof_are_counted)
+START_TEST(counts_calls_from_inside_cprof)
 {
     struct cprof_marker *m = mock_marker("signal", NULL);
     double value = 1;
@@ -758,27 +759,27 @@ Suite *suite_markers(void)
     Suite *suite = suite_create("markers");
     TCase *tests = tcase_create("markers");
     tcase_add_checked_fixture(tests, setup, NULL);
-    tcase_add_test(tests, same_name_same_marker);
-    tcase_add_test(tests, options_of_other_versions);
-    tcase_add_test(tests, inert_when_over);
-    tcase_add_test(tests, calls_wake);
-    tcase_add_test(tests, calls_of_the_training);
-    tcase_add_test(tests, gate_and_actions);
-    tcase_add_test(tests, instants_at_both_ends_and_categories);
-    tcase_add_test(tests, start_that_was_not_recorded);
-    tcase_add_test(tests, misuse_is_ignored_and_counted);
-    tcase_add_test(tests, overlapping_markers_are_cut);
-    tcase_add_test(tests, deeper_than_the_stack);
-    tcase_add_test(tests, long_names);
-    tcase_add_test(tests, counters);
-    tcase_add_test(tests, counters_with_many_series);
-    tcase_add_test(tests, thread_that_ends_with_open_markers);
-    tcase_add_test(tests, finish_on_another_thread);
-    tcase_add_test(tests, calls_from_inside_cprof_are_counted);
-    /* With CK_FORK=no: these tests use up the 64 bits, and then all markers. */
-    tcase_add_test(tests, more_markers_than_bits);
-    tcase_add_test(tests, threads_that_race_get_one_marker);
-    tcase_add_test(tests, markers_without_end_are_refused);
+    tcase_add_test(tests, returns_one_marker_per_name);
+    tcase_add_test(tests, reads_options_of_other_versions);
+    tcase_add_test(tests, does_nothing_after_the_end);
+    tcase_add_test(tests, calls_wake_cprof);
+    tcase_add_test(tests, passes_training_calls_to_steps);
+    tcase_add_test(tests, records_only_in_the_chosen_actions);
+    tcase_add_test(tests, records_instants_at_both_ends_with_categories);
+    tcase_add_test(tests, ignores_ends_of_unrecorded_starts);
+    tcase_add_test(tests, ignores_and_counts_misuse);
+    tcase_add_test(tests, cuts_overlapping_markers);
+    tcase_add_test(tests, counts_ranges_deeper_than_the_stack);
+    tcase_add_test(tests, cuts_long_names_of_spans);
+    tcase_add_test(tests, records_series_of_counters);
+    tcase_add_test(tests, splits_counters_with_many_series);
+    tcase_add_test(tests, ends_open_markers_with_their_thread);
+    tcase_add_test(tests, counts_a_finish_on_another_thread);
+    tcase_add_test(tests, counts_calls_from_inside_cprof);
+    /* Last, for CK_FORK=no: these tests use up the 64 bits, and then all markers. */
+    tcase_add_test(tests, tracks_more_markers_than_bits);
+    tcase_add_test(tests, racing_threads_get_one_marker);
+    tcase_add_test(tests, refuses_markers_beyond_the_limit);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/markers/nvtx.c and nvtx_names.c on real thread logs. The tests act as a
- * client library with tables of its own, which all calls go through. Includes the source file
- * under another name, so that the tests can replace steps and life. Runs on the main thread and
- * some of its own. */
+/* Tests of preload/markers/nvtx.c and nvtx_names.c on real thread logs. The tests act as a client
+ * library: all calls go through its tables. Includes nvtx.c with other names for some functions, so
+ * that the tests can replace steps and life. */
 #define cprof_life       nvtx_mock_life
 #define steps_mark       nvtx_mock_steps_mark
 #define config_get       nvtx_mock_config_get
@@ -21,7 +20,7 @@
 
 _Atomic int nvtx_mock_life = LIFE_AWAKE;
 static _Atomic int marks;
-static struct config played;
+static struct config mock_config;
 static uint64_t before[LOSS_COUNT];
 
 void nvtx_mock_steps_mark(enum step_source source, uint64_t ticks)
@@ -34,7 +33,7 @@ void nvtx_mock_steps_mark(enum step_source source, uint64_t ticks)
 
 const struct config *nvtx_mock_config_get(void)
 {
-    return &played;
+    return &mock_config;
 }
 
 const char *nvtx_mock_config_step_name(enum config_step kind)
@@ -108,7 +107,7 @@ static struct nvtx_attributes ascii(const char *text)
                                     .message.ascii = text};
 }
 
-/* ---- help ---- */
+/* ---- helpers ---- */
 
 static void record(bool on)
 {
@@ -203,7 +202,7 @@ static void setup(void)
     if (!started)
         ck_assert(thread_log_start(1u << 20));
     started = true;
-    played.step = CONFIG_STEP_AUTO;
+    mock_config.step = CONFIG_STEP_AUTO;
     attach_client(&client);
     record(true);
     atomic_store(&marks, 0);
@@ -214,7 +213,7 @@ static void setup(void)
 
 /* ---- tests ---- */
 
-START_TEST(a_client_gets_our_functions_and_no_others)
+START_TEST(sets_only_functions_that_the_client_has)
 {
     static struct client other;
     table_size = 10; /* an older client has fewer functions */
@@ -239,7 +238,7 @@ START_TEST(push_and_pop_return_levels)
         record(on);
         ck_assert_int_eq(PUSH_A("0"), 0);
         ck_assert_int_eq(PUSH_W(L"1"), 1);
-        ck_assert_int_eq(DOMAIN_PUSH(a, &e), 0); /* of its own domain */
+        ck_assert_int_eq(DOMAIN_PUSH(a, &e), 0); /* each domain counts its own levels */
         ck_assert_int_eq(PUSH_EX(&e), 2);
         ck_assert_int_eq(POP(), 2);
         ck_assert_int_eq(DOMAIN_POP(a), 0);
@@ -263,7 +262,7 @@ START_TEST(push_and_pop_return_levels)
 }
 END_TEST
 
-START_TEST(a_pop_ends_what_its_push_began)
+START_TEST(pop_ends_the_range_of_its_push)
 {
     record(false);
     PUSH_A("not recorded");
@@ -280,12 +279,12 @@ START_TEST(a_pop_ends_what_its_push_began)
 }
 END_TEST
 
-START_TEST(ranges_of_two_domains_may_cross)
+START_TEST(records_crossing_domains_as_async_ranges)
 {
     domain a = DOMAIN("a"), b = DOMAIN("b");
     struct nvtx_attributes in_a = ascii("a range"), in_b = ascii("range in b");
-    for (int i = 0; i < 1000;
-         i++) { /* overlapping pairs: the stack is never empty and must not grow */
+    /* overlapping pairs: the stack is never empty and must not grow */
+    for (int i = 0; i < 1000; i++) {
         DOMAIN_PUSH(i & 1 ? b : a, i & 1 ? &in_b : &in_a);
         if (i == 0)
             continue;
@@ -302,23 +301,23 @@ START_TEST(ranges_of_two_domains_may_cross)
 }
 END_TEST
 
-START_TEST(what_others_open_stays_on_the_row)
+START_TEST(records_ranges_across_operators_as_async)
 {
     struct thread_log *log = thread_log_get();
     PUSH_A("outer");
     PUSH_A("range");
-    span_open(log, &played, CAT_USER_ANNOTATION, "operator", 8);
+    span_open(log, &mock_config, CAT_USER_ANNOTATION, "operator", 8);
     POP(); /* inside the operator */
     span_add_flags(&log->spans[1], REC_MARKER);
-    span_close(log, &played);
+    span_close(log, &mock_config);
     POP();
     expect(REC_ASYNC, "range");
     expect(REC_SPAN, "operator");
     expect(REC_SPAN, "outer");
-    span_open(log, &played, CAT_USER_ANNOTATION, "operator", 8);
+    span_open(log, &mock_config, CAT_USER_ANNOTATION, "operator", 8);
     span_add_flags(&log->spans[0], REC_MARKER);
     PUSH_A("begun inside");
-    span_close(log, &played);
+    span_close(log, &mock_config);
     POP();
     expect(REC_SPAN, "operator");
     expect(REC_ASYNC, "begun inside");
@@ -326,7 +325,7 @@ START_TEST(what_others_open_stays_on_the_row)
 }
 END_TEST
 
-/* An operator's span, not a marker. */
+/* Takes a record, which must be the span of an operator. */
 static void expect_operator(const char *name)
 {
     const struct record *r = take();
@@ -334,10 +333,10 @@ static void expect_operator(const char *name)
     assert_named(r, name);
 }
 
-/* As emit_nvtx does. Its callback runs after cprof's, at the beginning and at the end, so its
- * range begins inside the operator and ends after it. The range and all inside it stay on the
- * thread's row. */
-START_TEST(ranges_of_operators_end_with_them)
+/* Ranges of emit_nvtx. Its callback runs after cprof's, at an operator's beginning and end, so its
+ * range begins inside the operator and ends after it. That range and all ranges inside it stay on
+ * the thread's row. */
+START_TEST(keeps_emit_nvtx_ranges_on_the_row)
 {
     struct thread_log *log = thread_log_get();
     static const int outer, inner;
@@ -345,7 +344,7 @@ START_TEST(ranges_of_operators_end_with_them)
     PUSH_A("aten::linear, seq = 7, op_id = 1");
     span_open(log, &inner, CAT_CPU_OP, "aten::addmm", 11);
     PUSH_A("aten::addmm");
-    PUSH_A("aten::addmm, too"); /* begun inside the range, not the operator: an ordinary range */
+    PUSH_A("aten::addmm, too"); /* an ordinary range: it begins inside the other range */
     POP();
     span_close(log, &inner);
     ck_assert_int_eq(POP(), 1);
@@ -357,7 +356,7 @@ START_TEST(ranges_of_operators_end_with_them)
     expect(REC_SPAN, "aten::linear, seq = 7, op_id = 1");
     expect_operator("aten::linear");
     expect_nothing();
-    /* A range of another name, or with only the same beginning, is the program's own. */
+    /* A range with another name, even with the same beginning, is the program's own. */
     span_open(log, &outer, CAT_CPU_OP, "aten::mm", 8);
     PUSH_A("aten::mm_out");
     span_close(log, &outer);
@@ -368,7 +367,7 @@ START_TEST(ranges_of_operators_end_with_them)
 }
 END_TEST
 
-START_TEST(messages)
+START_TEST(reads_every_kind_of_message)
 {
     struct nvtx_attributes e = ascii("plain");
     MARK_EX(&e);
@@ -406,7 +405,7 @@ START_TEST(messages)
 }
 END_TEST
 
-START_TEST(payloads)
+START_TEST(reads_every_kind_of_payload)
 {
     struct nvtx_attributes e = ascii("p");
     const struct {
@@ -445,7 +444,7 @@ START_TEST(payloads)
 }
 END_TEST
 
-START_TEST(categories_and_domains)
+START_TEST(names_categories_and_domains)
 {
     domain a = DOMAIN("a domain"), b = DOMAIN("another");
     ck_assert_ptr_eq(a, DOMAIN("a domain")); /* the same in every client */
@@ -489,7 +488,7 @@ static void *end_on_another_thread(void *id)
     return NULL;
 }
 
-START_TEST(start_and_end)
+START_TEST(records_start_end_ranges_across_threads)
 {
     struct nvtx_attributes e = ascii("across");
     uint64_t id = DOMAIN_START(DOMAIN("a"), &e), first = START_A("first"),
@@ -516,7 +515,7 @@ START_TEST(start_and_end)
 }
 END_TEST
 
-START_TEST(more_open_ranges_than_are_kept)
+START_TEST(counts_open_ranges_beyond_the_limit)
 {
     static uint64_t ids[5000];
     for (int i = 0; i < 5000; i++)
@@ -553,7 +552,7 @@ static void *many_pairs(void *unused)
     return unused;
 }
 
-START_TEST(many_threads)
+START_TEST(records_ranges_of_many_threads)
 {
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
@@ -565,9 +564,9 @@ START_TEST(many_threads)
 }
 END_TEST
 
-START_TEST(steps_by_name)
+START_TEST(marks_steps_by_range_name)
 {
-    played.step = CONFIG_STEP_NVTX;
+    mock_config.step = CONFIG_STEP_NVTX;
     start_once();
     domain d = DOMAIN("train");
     struct nvtx_attributes e = ascii("step 5");
@@ -603,7 +602,7 @@ START_TEST(steps_by_name)
 }
 END_TEST
 
-START_TEST(thread_names)
+START_TEST(stores_names_of_threads)
 {
     struct thread_name name;
     uint32_t tid = (uint32_t)syscall(SYS_gettid);
@@ -634,20 +633,20 @@ Suite *suite_nvtx(void)
     Suite *suite = suite_create("nvtx");
     TCase *tc = tcase_create("nvtx");
     tcase_add_checked_fixture(tc, setup, NULL);
-    tcase_add_test(tc, a_client_gets_our_functions_and_no_others);
+    tcase_add_test(tc, sets_only_functions_that_the_client_has);
     tcase_add_test(tc, push_and_pop_return_levels);
-    tcase_add_test(tc, a_pop_ends_what_its_push_began);
-    tcase_add_test(tc, ranges_of_two_domains_may_cross);
-    tcase_add_test(tc, what_others_open_stays_on_the_row);
-    tcase_add_test(tc, ranges_of_operators_end_with_them);
-    tcase_add_test(tc, messages);
-    tcase_add_test(tc, payloads);
-    tcase_add_test(tc, categories_and_domains);
-    tcase_add_test(tc, start_and_end);
-    tcase_add_test(tc, more_open_ranges_than_are_kept);
-    tcase_add_test(tc, many_threads);
-    tcase_add_test(tc, steps_by_name);
-    tcase_add_test(tc, thread_names);
+    tcase_add_test(tc, pop_ends_the_range_of_its_push);
+    tcase_add_test(tc, records_crossing_domains_as_async_ranges);
+    tcase_add_test(tc, records_ranges_across_operators_as_async);
+    tcase_add_test(tc, keeps_emit_nvtx_ranges_on_the_row);
+    tcase_add_test(tc, reads_every_kind_of_message);
+    tcase_add_test(tc, reads_every_kind_of_payload);
+    tcase_add_test(tc, names_categories_and_domains);
+    tcase_add_test(tc, records_start_end_ranges_across_threads);
+    tcase_add_test(tc, counts_open_ranges_beyond_the_limit);
+    tcase_add_test(tc, records_ranges_of_many_threads);
+    tcase_add_test(tc, marks_steps_by_range_name);
+    tcase_add_test(tc, stores_names_of_threads);
     suite_add_tcase(suite, tc);
     return suite;
 }

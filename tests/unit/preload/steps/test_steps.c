@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/steps/steps.h: the gate in each kind of step, who may mark one, and the edges
- * as files show them. This process has no torch. */
+/* Tests of preload/steps/steps.h: the gate in each kind of step, the sources of marks, and the
+ * files that steps, epochs and regions leave. This process has no torch. */
 #include "preload/steps/steps.h"
 
 #include <check.h>
@@ -48,7 +48,7 @@ START_TEST(gates_follow_the_schedule)
 }
 END_TEST
 
-START_TEST(step_0_that_is_kept_is_recorded_without_shapes)
+START_TEST(records_a_kept_step_0_without_shapes)
 {
     config.warmup = _i;
     config.wait = !_i; /* step 0 is skipped, or is a warmup */
@@ -63,7 +63,7 @@ START_TEST(step_0_that_is_kept_is_recorded_without_shapes)
 }
 END_TEST
 
-START_TEST(nothing_to_keep_where_step_0_is_active)
+START_TEST(saves_an_active_step_0_as_partial)
 {
     config.wait = config.warmup = 0;
     start(true);
@@ -77,7 +77,7 @@ START_TEST(nothing_to_keep_where_step_0_is_active)
 }
 END_TEST
 
-START_TEST(without_a_schedule_all_is_active)
+START_TEST(records_all_steps_without_a_schedule)
 {
     config.schedule_scope = SCHEDULE_NONE;
     session_options.continuous = true;
@@ -91,9 +91,9 @@ START_TEST(without_a_schedule_all_is_active)
 }
 END_TEST
 
-/* ---- who marks ---- */
+/* ---- sources of marks ---- */
 
-START_TEST(sources)
+START_TEST(listens_only_to_the_configured_source)
 {
     static const struct {
         int setting;
@@ -107,7 +107,8 @@ START_TEST(sources)
     ck_assert(!steps_listen_to(STEP_OPTIMIZER)); /* not awake yet */
     steps_mark(STEP_OPTIMIZER, 0);
     start(false);
-    /* of which the call below comes a small part later */
+    /* Makes the step long: a call within 1/8 of a step after the optimizer's mark is the same
+     * step. */
     usleep(under_valgrind() ? 2000000 : 200000);
     int64_t marks = 0;
     for (unsigned i = 0; i < 4; i++) {
@@ -118,8 +119,8 @@ START_TEST(sources)
         marks += rows[i].source == rows[_i].source;
         ck_assert_int_eq(steps_current(), marks);
     }
-    /* This mark counts whatever the setting, and the others are ignored from now on. The
-     * optimizer's mark before it was of the same iteration. */
+    /* A call counts with every setting, and from now on the other sources are ignored. After the
+     * optimizer's mark, this call belongs to the same step and does not count. */
     MARK();
     marks += rows[_i].source != STEP_OPTIMIZER;
     ck_assert_int_eq(steps_current(), marks);
@@ -142,7 +143,7 @@ static void *mark_many(void *unused)
     return unused;
 }
 
-START_TEST(marks_of_many_threads)
+START_TEST(counts_marks_of_many_threads)
 {
     config.schedule_scope = SCHEDULE_NONE;
     session_options.continuous = true;
@@ -164,7 +165,7 @@ END_TEST
 /* ---- edges ---- */
 
 /* True when a thread of this process is named cprof. */
-static bool thread_runs(void)
+static bool cprof_thread_runs(void)
 {
     bool found = false;
     DIR *tasks = opendir("/proc/self/task");
@@ -181,25 +182,25 @@ static bool thread_runs(void)
     return found;
 }
 
-START_TEST(the_thread_starts_when_a_step_needs_it)
+START_TEST(starts_the_cprof_thread_at_the_first_warmup)
 {
     config.wait = 3;
     start(false);
     MARK();
     MARK();
     usleep(20000);
-    ck_assert(!thread_runs());
+    ck_assert(!cprof_thread_runs());
     MARK(); /* warmup */
-    for (unsigned i = 0; i < 2000 && !thread_runs(); i++)
+    for (unsigned i = 0; i < 2000 && !cprof_thread_runs(); i++)
         usleep(1000);
-    ck_assert(thread_runs());
+    ck_assert(cprof_thread_runs());
     finish();
     ck_assert_uint_eq(session_files(""), 0);
     ck_assert_uint_eq(capture_lines(capture_stderr(), "nothing was recorded"), 1);
 }
 END_TEST
 
-START_TEST(windows_of_the_schedule)
+START_TEST(saves_one_trace_per_cycle)
 {
     config.repeat = 2;
     start(false);
@@ -220,7 +221,7 @@ START_TEST(windows_of_the_schedule)
 }
 END_TEST
 
-START_TEST(an_exit_in_the_middle_saves_what_there_is)
+START_TEST(saves_a_partial_trace_at_exit)
 {
     config.wait = config.warmup = 0;
     config.active = 5;
@@ -239,7 +240,7 @@ START_TEST(an_exit_in_the_middle_saves_what_there_is)
 }
 END_TEST
 
-START_TEST(an_edge_can_be_given_its_time)
+START_TEST(ends_a_step_at_the_given_time)
 {
     config.wait = config.warmup = 0;
     config.active = 3;
@@ -262,7 +263,7 @@ START_TEST(an_edge_can_be_given_its_time)
 }
 END_TEST
 
-/* The ranges of two threads end, and the mark of the later one comes first. */
+/* Ranges end on two threads. The mark of the range that ends later arrives first. */
 START_TEST(edges_never_go_back)
 {
     config.wait = config.warmup = 0;
@@ -289,7 +290,7 @@ START_TEST(edges_never_go_back)
 }
 END_TEST
 
-START_TEST(a_program_without_marks_gets_its_trace)
+START_TEST(saves_a_trace_without_step_marks)
 {
     start(true);
     session_span("all there is");
@@ -301,7 +302,7 @@ START_TEST(a_program_without_marks_gets_its_trace)
 }
 END_TEST
 
-START_TEST(a_launcher_leaves_none_beside_its_ranks)
+START_TEST(launcher_saves_no_trace_beside_its_ranks)
 {
     char path[160];
     start(true);
@@ -317,8 +318,6 @@ START_TEST(a_launcher_leaves_none_beside_its_ranks)
     ck_assert_str_eq(capture_stderr(), "");
 }
 END_TEST
-
-/* From here on, files have the names of a program's. */
 
 /* ---- epochs ---- */
 
@@ -344,8 +343,8 @@ static void check_epochs(const int64_t *lengths)
 
 START_TEST(epochs_replay_the_schedule)
 {
-    /* By kineto.md 5.3, (1, 1, 3, 2, skip 2) per epoch: steps 4 to 6 and 9 to 11, then nothing.
-     * Saved early where an epoch ends. */
+    /* Skip 2, then twice wait 1, warm up 1, record 3: steps 4 to 6 and 9 to 11 of each epoch. An
+     * epoch's end saves an active window early. */
     static const int64_t lengths[] = {14, 6, 3, 11, 0};
     config.schedule_scope = SCHEDULE_EPOCH;
     config.skip_first = 2;
@@ -378,7 +377,7 @@ START_TEST(epochs_replay_the_schedule)
 }
 END_TEST
 
-START_TEST(an_epoch_without_idle_steps_is_one_file)
+START_TEST(saves_adjacent_windows_in_each_epoch)
 {
     static const int64_t lengths[] = {4, 4, 4, 0};
     config.schedule_scope = SCHEDULE_EPOCH;
@@ -398,7 +397,7 @@ START_TEST(an_epoch_without_idle_steps_is_one_file)
 }
 END_TEST
 
-START_TEST(what_begins_behind_an_epochs_last_step_is_thrown_away)
+START_TEST(discards_events_after_an_epochs_last_step)
 {
     config.schedule_scope = SCHEDULE_EPOCH;
     config.wait = 0;
@@ -408,7 +407,7 @@ START_TEST(what_begins_behind_an_epochs_last_step_is_thrown_away)
     for (int i = 0; i < 4; i++) /* the fifth would be active */
         MARK();
     session_span("validation");
-    usleep(300000); /* time enough to make its file */
+    usleep(300000); /* long enough to create the window's file */
     steps_end_epoch(true);
     ck_assert_int_eq(steps_action(), ACTION_WARMUP);
     finish();
@@ -419,7 +418,7 @@ START_TEST(what_begins_behind_an_epochs_last_step_is_thrown_away)
 }
 END_TEST
 
-START_TEST(samples_tokens_and_times_name_the_file)
+START_TEST(names_files_by_samples_tokens_and_times)
 {
     config.wait = 0;
     config.active = 1;
@@ -441,7 +440,7 @@ START_TEST(samples_tokens_and_times_name_the_file)
 }
 END_TEST
 
-START_TEST(epochs_that_are_seen_and_told)
+START_TEST(counts_each_epoch_end_once)
 {
     name_files("{epoch}.{batch}.json");
     config.wait = config.warmup = 0;
@@ -469,7 +468,7 @@ END_TEST
 
 /* ---- regions ---- */
 
-START_TEST(regions_are_recorded_and_nothing_else)
+START_TEST(records_regions_and_nothing_else)
 {
     config.wait = 0;
     name_files("{batch}.json");
@@ -478,7 +477,7 @@ START_TEST(regions_are_recorded_and_nothing_else)
     session_span("step 0");
     MARK();
     session_span("thrown away");
-    session_await(".part", 1); /* its file exists and is removed */
+    session_await(".part", 1); /* its file exists; the region's start removes it */
     steps_region(true);
     check_step(1, ACTION_WARMUP, ALL & ~GATE_SHAPES);
     MARK();
@@ -514,7 +513,7 @@ START_TEST(regions_are_recorded_and_nothing_else)
 }
 END_TEST
 
-START_TEST(a_region_without_marks_gets_its_trace)
+START_TEST(saves_each_region_without_step_marks)
 {
     start(true);
     session_span("before");
@@ -536,7 +535,7 @@ START_TEST(a_region_without_marks_gets_its_trace)
 }
 END_TEST
 
-START_TEST(regions_of_a_run_without_a_schedule)
+START_TEST(saves_each_region_without_a_schedule)
 {
     config.schedule_scope = SCHEDULE_NONE;
     name_files("{batch}.json");
@@ -558,7 +557,7 @@ START_TEST(regions_of_a_run_without_a_schedule)
 }
 END_TEST
 
-START_TEST(a_region_counts_the_epochs_batches_from_its_beginning)
+START_TEST(counts_batches_from_the_start_of_a_region)
 {
     config.schedule_scope = SCHEDULE_EPOCH;
     config.wait = 0;
@@ -587,27 +586,27 @@ Suite *suite_steps(void)
     tcase_add_checked_fixture(all, setup, session_teardown);
     tcase_set_timeout(all, 30);
     tcase_add_loop_test(all, gates_follow_the_schedule, 0, 8);
-    tcase_add_loop_test(all, step_0_that_is_kept_is_recorded_without_shapes, 0, 2);
-    tcase_add_test(all, nothing_to_keep_where_step_0_is_active);
-    tcase_add_test(all, without_a_schedule_all_is_active);
-    tcase_add_loop_test(all, sources, 0, 5);
-    tcase_add_test(all, marks_of_many_threads);
-    tcase_add_test(all, the_thread_starts_when_a_step_needs_it);
-    tcase_add_test(all, windows_of_the_schedule);
-    tcase_add_test(all, an_exit_in_the_middle_saves_what_there_is);
-    tcase_add_test(all, an_edge_can_be_given_its_time);
+    tcase_add_loop_test(all, records_a_kept_step_0_without_shapes, 0, 2);
+    tcase_add_test(all, saves_an_active_step_0_as_partial);
+    tcase_add_test(all, records_all_steps_without_a_schedule);
+    tcase_add_loop_test(all, listens_only_to_the_configured_source, 0, 5);
+    tcase_add_test(all, counts_marks_of_many_threads);
+    tcase_add_test(all, starts_the_cprof_thread_at_the_first_warmup);
+    tcase_add_test(all, saves_one_trace_per_cycle);
+    tcase_add_test(all, saves_a_partial_trace_at_exit);
+    tcase_add_test(all, ends_a_step_at_the_given_time);
     tcase_add_test(all, edges_never_go_back);
-    tcase_add_test(all, a_program_without_marks_gets_its_trace);
-    tcase_add_test(all, a_launcher_leaves_none_beside_its_ranks);
+    tcase_add_test(all, saves_a_trace_without_step_marks);
+    tcase_add_test(all, launcher_saves_no_trace_beside_its_ranks);
     tcase_add_test(all, epochs_replay_the_schedule);
-    tcase_add_test(all, an_epoch_without_idle_steps_is_one_file);
-    tcase_add_test(all, what_begins_behind_an_epochs_last_step_is_thrown_away);
-    tcase_add_test(all, samples_tokens_and_times_name_the_file);
-    tcase_add_test(all, epochs_that_are_seen_and_told);
-    tcase_add_test(all, regions_are_recorded_and_nothing_else);
-    tcase_add_test(all, a_region_without_marks_gets_its_trace);
-    tcase_add_test(all, regions_of_a_run_without_a_schedule);
-    tcase_add_test(all, a_region_counts_the_epochs_batches_from_its_beginning);
+    tcase_add_test(all, saves_adjacent_windows_in_each_epoch);
+    tcase_add_test(all, discards_events_after_an_epochs_last_step);
+    tcase_add_test(all, names_files_by_samples_tokens_and_times);
+    tcase_add_test(all, counts_each_epoch_end_once);
+    tcase_add_test(all, records_regions_and_nothing_else);
+    tcase_add_test(all, saves_each_region_without_step_marks);
+    tcase_add_test(all, saves_each_region_without_a_schedule);
+    tcase_add_test(all, counts_batches_from_the_start_of_a_region);
     suite_add_tcase(suite, all);
     return suite;
 }
