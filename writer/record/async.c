@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges that may end on another thread than they began on. Between the two calls a range lies in a
- * table that all threads share: a fixed number of places, the free ones in a list without locks,
- * mapped at first use and touched as they are needed. Application threads; the cprof thread copies
- * what is open. */
+/* Ranges that may end on another thread than the one they began on. While a range is open, it is
+ * in a table that all threads share. The table has a fixed number of places and a lock-free list
+ * of free ones; it is mapped at first use. Application threads; the cprof thread copies open
+ * ranges. */
 #include "writer/record/async.h"
 
 #include <errno.h>
@@ -13,34 +13,34 @@
 #include "writer/writer.h"
 
 #define PLACES      4096u
-#define TEXT_BYTES  2944u               /* of a name */
-#define DATA_BYTES  1080u               /* of args */
+#define TEXT_BYTES  2944u               /* bytes of a name */
+#define DATA_BYTES  1080u               /* bytes of args */
 #define ID_BIT      (UINT64_C(1) << 52) /* above all ids of spans */
 #define CLOSING_BIT (UINT64_C(1) << 53) /* in `id`: a thread is writing the record */
 
 struct place {
-    /* ID_BIT | generation << 12 | place; 0 while nothing is open here. The opening thread sets
-     * (release), a closing one claims (acquire) and clears, the cprof thread reads before and after
-     * the rest. */
+    /* ID_BIT | generation << 12 | place; 0: no range. The opener sets it (release), the closer
+     * claims it (acquire) and clears it. The cprof thread reads it before and after the other
+     * fields. */
     _Atomic uint64_t id;
-    _Atomic uint64_t start;    /* ticks; opener writes, others read: relaxed, under `id` */
-    _Atomic uint32_t tid;      /* as start: of the opener */
+    _Atomic uint64_t start;    /* ticks; opener writes, others read, relaxed, guarded by `id` */
+    _Atomic uint32_t tid;      /* as start: the opener's thread */
     _Atomic uint32_t text_len; /* as start: bytes */
     _Atomic uint8_t category;  /* as start: enum category */
     _Atomic uint8_t flags;     /* as start: enum record_flags */
     uint16_t data_len;         /* opener writes, closer reads */
-    _Atomic uint32_t next;     /* in the free list: 1 + place, 0 = none; relaxed */
-    uint64_t generation;       /* of whoever took the place off the free list */
-    uint64_t parent;           /* as data_len: the span around its beginning */
+    _Atomic uint32_t next;     /* next free place + 1, 0: none; relaxed */
+    uint64_t generation;       /* owned by the thread that took the place from the free list */
+    uint64_t parent;           /* as data_len: the span around the range's beginning */
     uint64_t pad[1];
     uint8_t data[DATA_BYTES];
     _Atomic uint64_t text[TEXT_BYTES / 8]; /* as start */
 };
 _Static_assert(sizeof(struct place) <= 4096, "a place is a page");
 
-static struct place *_Atomic table; /* set once, by whoever comes first (release) */
+static struct place *_Atomic table; /* set once, by the first thread (release) */
 static _Atomic uint64_t free_head;  /* changes << 32 | 1 + place; any thread, by compare and swap */
-static _Atomic uint32_t places_begun; /* places that were ever handed out; any thread adds */
+static _Atomic uint32_t places_begun; /* places that were ever in use; any thread adds */
 
 static struct place *map_table(void)
 {
@@ -58,8 +58,8 @@ static struct place *map_table(void)
     return seen;
 }
 
-/* Takes a place; NULL when all are in use. The count of changes keeps a slow thread from putting
- * back a head that has come and gone. */
+/* Takes a place; NULL: all are in use. The count of changes in free_head prevents the ABA
+ * problem. */
 static struct place *take_place(void)
 {
     struct place *places = atomic_load_explicit(&table, memory_order_acquire);
@@ -101,7 +101,7 @@ static void put_place_text(struct place *p, const char *text, uint32_t len)
     }
 }
 
-static void get_text(const struct place *p, char *to, uint32_t len)
+static void copy_place_text(const struct place *p, char *to, uint32_t len)
 {
     for (uint32_t done = 0; done < len; done += 8) {
         uint64_t word = atomic_load_explicit(&p->text[done / 8], memory_order_relaxed);
@@ -121,7 +121,7 @@ uint64_t async_open(struct thread_log *log, enum category category, uint8_t flag
         thread_log_lost(log, LOSS_TEXT, 1);
     if (text_len > TEXT_BYTES)
         text_len = TEXT_BYTES;
-    /* Who still copies the range that was here before finds its id gone. */
+    /* A thread that is still copying the former range sees that its id is gone. */
     atomic_thread_fence(memory_order_release);
     p->data_len = data_len > DATA_BYTES ? 0 : (uint16_t)data_len;
     uint64_t number = (uint64_t)(p - atomic_load_explicit(&table, memory_order_relaxed));
@@ -160,12 +160,12 @@ bool async_close(struct thread_log *log, uint64_t id)
         r->id = id;
         r->parent = p->parent;
         r->async.tid = atomic_load_explicit(&p->tid, memory_order_relaxed);
-        get_text(p, (char *)(r + 1), text_len);
+        copy_place_text(p, (char *)(r + 1), text_len);
         memcpy((char *)(r + 1) + text_len, p->data, p->data_len);
         emit_end(log);
     }
-    /* Last: until here the range is open to the cprof thread, which knows by the id that it is the
-     * same one. */
+    /* Last, because the cprof thread shows the range as open until here, and recognizes its record
+     * by the id. */
     atomic_store_explicit(&p->id, 0, memory_order_release);
     give_back(p);
     return true;
@@ -194,7 +194,7 @@ bool async_copy_take(uint32_t at, struct open_copy *copy, uint32_t *tid)
     copy->flags = atomic_load_explicit(&p->flags, memory_order_relaxed);
     uint32_t len = atomic_load_explicit(&p->text_len, memory_order_relaxed);
     copy->name = len < OPEN_TEXT ? len : OPEN_TEXT;
-    get_text(p, copy->text, copy->name);
+    copy_place_text(p, copy->text, copy->name);
     *tid = atomic_load_explicit(&p->tid, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     return (atomic_load_explicit(&p->id, memory_order_relaxed) & ~CLOSING_BIT) == copy->id;

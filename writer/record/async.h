@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranges opened by async_open() (writer.h), as the cprof thread sees them: to show those that
- * are open. */
+/* The cprof thread's view of ranges from async_open() (writer.h), to show those that are open. */
 #ifndef WRITER_RECORD_ASYNC_H
 #define WRITER_RECORD_ASYNC_H
 
@@ -9,11 +8,11 @@
 
 #include "writer/record/open_copy.h"
 
-/* Places that have been in use so far. cprof thread. */
+/* How many places of the table have been in use so far. cprof thread. */
 uint32_t async_places(void);
 
-/* Copies the range at place `at`; its flags say that it crosses. *tid: the thread on which it
- * began. False when none is open there, or when it changed meanwhile. cprof thread. */
+/* Copies the range at place `at`, with REC_CROSSES in its flags; *tid: the thread where it began.
+ * False: no range is open there, or it changed meanwhile. cprof thread. */
 bool async_copy_take(uint32_t at, struct open_copy *copy, uint32_t *tid);
 
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans that end on another thread than the one that began them: a TorchScript function that waits
- * goes on where its future is completed, and a callback may leave a record_function(). The thread
- * on which the end comes looks for the span and tells its owner, which closes it before it opens or
- * closes another one. Only the owner changes its stack of open spans. */
+/* Spans that end on another thread than the one that began them. A TorchScript function that waits
+ * continues where its future is completed, and a callback may leave a record_function(). The thread
+ * that sees the end finds the span and reports the end to the span's owner. The owner takes it
+ * before it next opens or closes a span; only the owner changes its stack. */
 #include "writer/base/base.h"
 #include "writer/record/emit.h"
 #include "writer/writer.h"
 
-#define TRIES 1000u /* a span that its owner moves to another place is found a moment later */
+#define TRIES 1000u /* a span that its owner is moving is found a moment later */
 
-/* What was found of the spans with a key. */
+/* The newest open span with a key. */
 struct found {
-    struct thread_log *log; /* NULL: none */
+    struct thread_log *log; /* NULL: not found */
     uint64_t id, start;
-    bool moving; /* a span was being written */
+    bool moving; /* a span was being written, and could not be compared */
 };
 
-/* Looks at one thread's spans. An address is used again, so the span that began last is the one. */
-static void look_at(struct thread_log *log, const void *key, struct found *found)
+/* Searches one thread's spans. Keys are reused addresses, so the span that began last counts. */
+static void search_thread(struct thread_log *log, const void *key, struct found *found)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_acquire);
     for (uint32_t i = 0; i < depth; i++) {
@@ -40,14 +40,14 @@ static struct found find_open(const void *key)
     do {
         found = (struct found){0};
         for (struct thread_log *log = thread_log_first(); log; log = log->next)
-            look_at(log, key, &found);
+            search_thread(log, key, &found);
     } while (!found.log && found.moving && --tries);
     return found;
 }
 
-/* False: as many are told as may be open, because the owner dropped spans before it heard of their
- * ends. */
-static bool tell_end(struct thread_log *log, uint64_t id, uint64_t ticks)
+/* Reports the end of a span to its owner. False: no room, because the owner dropped spans before it
+ * took their ends. */
+static bool report_end(struct thread_log *log, uint64_t id, uint64_t ticks)
 {
     uint32_t number = atomic_load_explicit(&log->ended_told, memory_order_relaxed);
     do {
@@ -67,7 +67,7 @@ void span_ended_elsewhere(const void *key)
     struct found found = find_open(key);
     if (thread_log_self)
         atomic_store_explicit(&thread_log_self->ended_others, true, memory_order_relaxed);
-    if (found.log && !tell_end(found.log, found.id, ticks))
+    if (found.log && !report_end(found.log, found.id, ticks))
         thread_log_lost(thread_log_self, LOSS_UNMATCHED, 1);
 }
 
@@ -86,7 +86,7 @@ enum span_enders span_enders(void)
     return enders;
 }
 
-/* One whose id is not there yet is being told, and all behind it wait for the next time. */
+/* An end without an id is still being written; it and those after it are taken next time. */
 void spans_take_ended(struct thread_log *log)
 {
     uint32_t taken = atomic_load_explicit(&log->ended_taken, memory_order_relaxed);

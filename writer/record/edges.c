@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of step edges, and the switch that turns recording off. */
+/* The queue of step edges, and the state that turns recording off. */
 #include "writer/record/edges.h"
 #include "writer/writer.h"
 
@@ -10,9 +10,9 @@
 #include "writer/record/listener.h"
 #include "writer/record/loss.h"
 
-#define EDGES        4096u /* posted and not yet taken; a power of two */
+#define EDGES        4096u /* most edges that are posted and not taken; a power of two */
 #define POST_YIELDS  1000u
-#define POST_MOST_NS 2000000000u /* an announced edge is waited for */
+#define POST_MOST_NS 2000000000u /* ns to wait for an announced edge */
 
 static struct step_edge edges[EDGES];
 /* stepping thread adds before it reads the clock; cprof thread reads */
@@ -21,13 +21,14 @@ static _Atomic uint64_t edges_announced;
 static _Atomic uint64_t edges_posted;
 /* cprof thread adds; stepping thread reads to see a full queue */
 static _Atomic uint64_t edges_taken;
-/* Whether anything is recorded. The stepping thread falls behind where the queue is full, and goes
- * on when the cprof thread has caught up; any thread stops it for good. */
+/* Whether cprof records. The stepping thread sets BEHIND when the queue is full. The cprof thread
+ * then sets CAUGHT_UP, and the next edge GOES_ON. Any thread sets STOPPED, for good. */
 static _Atomic int state;
 enum { GOES_ON, BEHIND, CAUGHT_UP, STOPPED };
-static bool (*run)(void);       /* starts the cprof thread if need be; NULL in tests */
-static bool cut;                /* the edges in between are missing; stepping thread */
-static _Atomic uint64_t missed; /* of those that record; stepping thread adds, cprof thread takes */
+static bool (*run)(void); /* starts the cprof thread if it does not run; NULL in tests */
+static bool cut;          /* edges before the next one are missing; stepping thread */
+/* refused edges at which recording changes; stepping thread adds, cprof thread takes */
+static _Atomic uint64_t missed;
 
 void edges_start(bool (*start)(void))
 {
@@ -85,7 +86,7 @@ void writer_set_gate(uint32_t bits)
 {
     if (!edges_paused())
         atomic_store_explicit(&writer_gate, bits, memory_order_seq_cst);
-    if (edges_paused()) /* meanwhile */
+    if (edges_paused()) /* recording may have paused meanwhile */
         atomic_store_explicit(&writer_gate, 0, memory_order_seq_cst);
 }
 
@@ -102,13 +103,13 @@ bool edge_changes_nothing(const struct step_edge *edge)
                                        edge->kind != EDGE_START && edge->kind != EDGE_LAST);
 }
 
-/* The queue is full: nothing is recorded until it is empty. */
+/* The queue is full: recording pauses until it is empty. */
 static void fall_behind(void)
 {
     static _Atomic bool said;
     if (leave_state(GOES_ON, BEHIND)) {
         atomic_store(&writer_gate, 0);
-        wake_thread(); /* it may have taken them all meanwhile, and sleep */
+        wake_thread(); /* it may have taken all edges meanwhile, and sleep */
     }
     if (!atomic_exchange(&said, true))
         log_error("%u steps wait to be written; recording is off until they are (steps_behind), "
@@ -116,7 +117,7 @@ static void fall_behind(void)
                   EDGES);
 }
 
-/* The edge is not posted: the queue is full, or to be left to edges that change something. */
+/* Drops an announced edge: the queue is full, or its room is for edges that change something. */
 static void refuse_edge(bool wanted, bool off)
 {
     static _Atomic bool said;
@@ -146,7 +147,7 @@ void writer_edge(const struct step_edge *edge)
     }
     struct step_edge *posted = &edges[at % EDGES];
     *posted = *edge;
-    if (cut && wanted) { /* what came before is not known */
+    if (cut && wanted) { /* the actions before this edge are unknown */
         posted->ended = ACTION_SKIP;
         posted->kept = cut = false;
     }
@@ -154,7 +155,7 @@ void writer_edge(const struct step_edge *edge)
     posted->tid = posted->by ? atomic_load_explicit(&posted->by->tid, memory_order_relaxed) : 0;
     bool was = posted->ended >= ACTION_ACTIVE, is = edge->begun >= ACTION_ACTIVE;
     if (wanted)
-        loss_sum(&posted->losses); /* a window may begin or end here, or be left out until here */
+        loss_sum(&posted->losses); /* a window may begin or end here, or have been refused before */
     atomic_store_explicit(&edges_posted, at + 1, memory_order_release);
     bool filling = waiting == EDGES / 4 || waiting == EDGES / 2;
     if (in_a_step || edge->kept || was != is || filling || edge->begun == ACTION_WARMUP)
@@ -173,15 +174,15 @@ uint64_t edges_taken_so_far(void)
 
 /* ---- the cprof thread's side ---- */
 
-/* Most often the thread is about to post; but the system may have taken the processor from it just
- * then. While it is waited for the rings fill, so that one that never posts (a debugger holds it,
- * it was cancelled) is not waited for again. */
+/* Waits for announced edges. Usually the stepping thread is about to post, but it may have lost its
+ * processor. The rings fill meanwhile, so an edge that never comes (a debugger or cancellation
+ * stopped its thread) is not waited for again. */
 static void wait_for_announced(uint64_t announced)
 {
-    static uint64_t given_up; /* of those announced, how many did not come */
+    static uint64_t given_up; /* how many announced edges did not come */
     uint64_t begun = clock_monotonic_ns(), posted;
     for (unsigned i = 0; (posted = atomic_load(&edges_posted)) < announced; i++) {
-        if (posted + given_up >= announced || edges_paused()) /* that one is refused */
+        if (posted + given_up >= announced || edges_paused()) /* the edge is refused */
             return;
         if (clock_monotonic_ns() - begun > POST_MOST_NS) {
             given_up = announced - posted;

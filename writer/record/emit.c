@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot path: from a hook to the ring of its thread. Runs on application threads; no lock, no
- * allocation, no system call. */
+/* The hot path from a hook to its thread's ring. Application threads; no lock, no allocation, no
+ * system call. */
 #include "writer/record/emit.h"
 
 #include <string.h>
@@ -9,16 +9,16 @@
 #include "writer/writer.h"
 #include "writer/base/base.h"
 
-/* Slots: a line comes from another core within some 200 ns, the time of five to ten records. */
+/* slots; another core's cache line takes some 200 ns to come, the time of five to ten records */
 #define AHEAD 20u
 
-/* For what every event passes through: calls and saved registers were an eighth of its
- * instructions. */
+/* For functions that every event passes through. Calls and saved registers would be an eighth of
+ * the instructions. */
 #define HOT static inline __attribute__((always_inline))
 
 _Atomic uint32_t writer_gate;
 
-/* Counts without a locked instruction: only the owner adds, the cprof thread only reads. */
+/* Adds without a locked instruction: only the owner writes, other threads read. */
 static void count_loss(_Atomic uint64_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
@@ -31,14 +31,14 @@ void thread_log_note_loss(struct thread_log *log)
         atomic_store_explicit(&log->lost_since, clock_ticks(), memory_order_relaxed);
 }
 
-static void lost(struct thread_log *log, enum loss cause)
+static void count_lost(struct thread_log *log, enum loss cause)
 {
     thread_log_note_loss(log);
     count_loss(&log->losses[cause]);
 }
 
-/* There is no room for a record. A span that ends while nothing of its kind is recorded began in a
- * window that is over, whose losses at its end were noted already. */
+/* A record found no room. A span that ends while nothing of its kind is recorded began in a window
+ * that is over, so its loss cannot count for that window. */
 static __attribute__((noinline)) void refuse_span(struct thread_log *log,
                                                   const struct open_span *span, enum loss cause)
 {
@@ -49,11 +49,11 @@ static __attribute__((noinline)) void refuse_span(struct thread_log *log,
     if (span && !gate_open(of_its_kind))
         count_loss(&log->refused_late);
     else
-        lost(log, cause);
+        count_lost(log, cause);
 }
 
-/* Room for a record in the thread's ring, its name and lengths filled in; NULL and counted when
- * there is none. span: that it is of, or NULL. */
+/* Reserves a record in the thread's ring, and fills in name and lengths. NULL, counted: no room.
+ * span: the record's span, or NULL. */
 HOT struct record *reserve(struct thread_log *log, const struct open_span *span, uint32_t name,
                            uint32_t data_len, uint8_t extras)
 {
@@ -73,9 +73,10 @@ HOT struct record *reserve(struct thread_log *log, const struct open_span *span,
     return r;
 }
 
-/* Fetches a line that will be written, so that no other core has it then. gcc has PREFETCHW for
- * `__builtin_prefetch(line, 1)` only where all processors know it. All that are newer than their
- * steady clock do, or pass over it (Intel's manual, volume 2, opcode map, 0F 0D). */
+/* Fetches a cache line for writing, so that no other core holds it at the write. For
+ * `__builtin_prefetch(line, 1)`, gcc uses PREFETCHW only where all processors have it. All
+ * processors with a steady clock have it or ignore it (Intel's manual, volume 2, opcode map, 0F
+ * 0D). */
 HOT void fetch_to_write(const struct record *line)
 {
 #if defined(__x86_64__)
@@ -87,9 +88,9 @@ HOT void fetch_to_write(const struct record *line)
     __builtin_prefetch(line, 1);
 }
 
-/* Fetches as many lines as the record at `at` has filled, `slots`, of those that records will fill
- * a few records from now: the cprof thread had them last. The first two without a look: most have
- * as many. */
+/* Fetches lines that records will fill a few records from now, because the cprof thread had them
+ * last. As many as `slots` of the record at `at`; two without a test, because most records have
+ * two. */
 HOT void prefetch(const struct ring *ring, uint64_t at, uint64_t slots)
 {
     const struct record *ahead = &ring->base[(at + AHEAD) & (ring->slots - 1)];
@@ -124,8 +125,7 @@ uint64_t span_top(const struct thread_log *log)
     return depth ? atomic_load_explicit(&log->spans[depth - 1].id, memory_order_relaxed) : 0;
 }
 
-/* The module inside which the span at this place is: the innermost one knows, because each takes it
- * over from the one around it; 0 = none. */
+/* The module of the span at this index, which it inherited or set; 0: none. */
 static inline uint64_t module_at(const struct thread_log *log, uint32_t at)
 {
     if (!(atomic_load_explicit(&log->spans[at].extras, memory_order_relaxed) & 1u << EXTRA_MODULE))
@@ -139,8 +139,8 @@ uint64_t span_module(const struct thread_log *log)
     return depth ? module_at(log, depth - 1) : 0;
 }
 
-/* What a span has in `kinds` because of the one around it, which has `around`: being inside what is
- * counted, and EXTRAS_INHERITED. */
+/* The bits that a span inherits in `kinds` from the span around it, whose `kinds` is `around`:
+ * REC_IN_COUNTED and EXTRAS_INHERITED. */
 static inline uint32_t inherited(uint32_t around)
 {
     uint32_t counted = around >> (KINDS_EXTRAS + EXTRA_FLOPS) & 1;
@@ -154,13 +154,13 @@ static inline bool any_ended_elsewhere(const struct thread_log *log)
            atomic_load_explicit(&log->ended_taken, memory_order_relaxed);
 }
 
-/* Room for names of open spans, in bytes. */
+/* Free bytes for names of open spans. */
 static inline uint32_t text_room(const struct thread_log *log)
 {
     return SPAN_TEXT - log->text_used * 8;
 }
 
-/* There is a place, and room for the text of the name, `text_len` bytes. */
+/* Opens a span. The caller has checked that the stack and thread_log.text have room. */
 HOT struct open_span *push_span(struct thread_log *log, const void *key, enum category category,
                                 const char *text, uint32_t text_len, uint32_t name,
                                 uint64_t (*now)(void))
@@ -174,7 +174,7 @@ HOT struct open_span *push_span(struct thread_log *log, const void *key, enum ca
         parent = atomic_load_explicit(&span[-1].id, memory_order_relaxed);
         around = atomic_load_explicit(&span[-1].kinds, memory_order_relaxed);
     }
-    /* The cprof thread may be reading this entry: id first goes to 0, and comes last. */
+    /* The cprof thread may be reading this entry, so id goes to 0 first and is set last. */
     atomic_store_explicit(&span->id, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&span->parent, parent, memory_order_relaxed);
@@ -196,7 +196,8 @@ HOT struct open_span *push_span(struct thread_log *log, const void *key, enum ca
     return span;
 }
 
-/* The same where the name has a text, or something else comes first. */
+/* span_open() for a name with a text, ends from other threads, a full stack, or a clock that is no
+ * counter. */
 static __attribute__((noinline)) struct open_span *open_with_text(struct thread_log *log,
                                                                   const void *key,
                                                                   enum category category,
@@ -205,17 +206,17 @@ static __attribute__((noinline)) struct open_span *open_with_text(struct thread_
     if (any_ended_elsewhere(log))
         spans_take_ended(log);
     if (atomic_load_explicit(&log->depth, memory_order_relaxed) == SPAN_DEPTH) {
-        lost(log, LOSS_DEPTH);
+        count_lost(log, LOSS_DEPTH);
         return NULL;
     }
     if (name_bytes(name) > text_room(log)) {
-        lost(log, LOSS_TEXT);
+        count_lost(log, LOSS_TEXT);
         name = text_room(log);
     }
     return push_span(log, key, category, text, name_bytes(name), name, clock_ticks);
 }
 
-/* All calls are in open_with_text(), and that one is a jump: registers need not be saved. */
+/* All calls are in open_with_text(), which is a jump, so no registers are saved. */
 struct open_span *span_open(struct thread_log *log, const void *key, enum category category,
                             const char *text, uint32_t name)
 {
@@ -229,11 +230,11 @@ struct open_span *span_open(struct thread_log *log, const void *key, enum catego
 
 uint8_t *span_data_refused(struct thread_log *log)
 {
-    lost(log, LOSS_TEXT);
+    count_lost(log, LOSS_TEXT);
     return NULL;
 }
 
-/* Puts the values of a span's extras behind each other. */
+/* Copies the values of a span's extras, one after the other. */
 static void copy_extras(char *to, unsigned mask, const _Atomic uint64_t *values)
 {
     for (; mask; mask &= mask - 1, to += sizeof(uint64_t)) {
@@ -242,7 +243,7 @@ static void copy_extras(char *to, unsigned mask, const _Atomic uint64_t *values)
     }
 }
 
-/* The span's record, to be committed; NULL and counted when there is no room. */
+/* Fills the span's record, to be committed. NULL, counted: no room. */
 HOT struct record *fill_span(struct thread_log *log, const struct open_span *span, uint64_t end)
 {
     uint32_t name = atomic_load_explicit(&span->name, memory_order_relaxed);
@@ -275,7 +276,7 @@ HOT struct record *fill_span(struct thread_log *log, const struct open_span *spa
     return r;
 }
 
-/* Where it is rare. */
+/* Fills and commits the span's record, on rare paths. */
 static __attribute__((noinline)) void put_span(struct thread_log *log, const struct open_span *span,
                                                uint64_t end)
 {
@@ -284,15 +285,15 @@ static __attribute__((noinline)) void put_span(struct thread_log *log, const str
         commit(log);
 }
 
-/* Moves an open span to a lower place of the stack, its text to word `text` and its data to byte
- * `data`, which lie below its own. */
+/* Moves an open span down in the stack, its text to word `text` and its data to byte `data`, both
+ * below their old places. */
 static void move_down(struct thread_log *log, struct open_span *from, struct open_span *to,
                       uint32_t text, uint32_t data)
 {
     uint64_t id = atomic_load_explicit(&from->id, memory_order_relaxed);
     uint32_t text_at = atomic_load_explicit(&from->text_at, memory_order_relaxed);
     uint32_t name = atomic_load_explicit(&from->name, memory_order_relaxed);
-    /* As in span_open(): the cprof thread may be reading either. */
+    /* As in push_span(): the cprof thread may be reading either entry. */
     atomic_store_explicit(&from->id, 0, memory_order_relaxed);
     atomic_store_explicit(&to->id, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
@@ -326,8 +327,8 @@ static void move_down(struct thread_log *log, struct open_span *from, struct ope
     atomic_store_explicit(&to->id, id, memory_order_release);
 }
 
-/* Spans from..to that end with the one around them. */
-static void end_late_ones(struct thread_log *log, uint32_t from, uint32_t to, uint64_t end)
+/* Ends the spans from..to that end with the span around them. */
+static void end_late_spans(struct thread_log *log, uint32_t from, uint32_t to, uint64_t end)
 {
     for (uint32_t i = to; i > from; i--) {
         struct open_span *span = &log->spans[i - 1];
@@ -339,7 +340,7 @@ static void end_late_ones(struct thread_log *log, uint32_t from, uint32_t to, ui
 }
 
 /* True when one of the spans from..to is open and is no operator that may end on another thread. */
-static bool any_stays(const struct thread_log *log, uint32_t from, uint32_t to)
+static bool any_must_nest(const struct thread_log *log, uint32_t from, uint32_t to)
 {
     for (const struct open_span *span = &log->spans[from]; span < &log->spans[to]; span++)
         if (atomic_load_explicit(&span->id, memory_order_relaxed) != 0 &&
@@ -349,7 +350,7 @@ static bool any_stays(const struct thread_log *log, uint32_t from, uint32_t to)
     return false;
 }
 
-/* Takes the span at `at` out of the stack, and moves those that are open above it down. */
+/* Ends the span at `at` and removes it from the stack; open spans above it move down. */
 static void take_out_span(struct thread_log *log, uint32_t at, uint64_t end)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed), to = at;
@@ -360,7 +361,7 @@ static void take_out_span(struct thread_log *log, uint32_t at, uint64_t end)
     for (uint32_t i = at + 1; i < depth; i++) {
         struct open_span *above = &log->spans[i];
         if (atomic_load_explicit(&above->id, memory_order_relaxed) == 0)
-            continue; /* ended with this one, or dropped */
+            continue; /* it ended with this span, or was dropped */
         uint32_t name = atomic_load_explicit(&above->name, memory_order_relaxed);
         uint32_t words = (name_bytes(name) + 7) / 8;
         uint32_t bytes = above->data_len;
@@ -371,42 +372,42 @@ static void take_out_span(struct thread_log *log, uint32_t at, uint64_t end)
     log->text_used = text;
     log->data_used = data;
     atomic_store_explicit(&log->depth, to, memory_order_release);
-    if (r) /* last: who sees it finds the span gone, and those above in their places */
+    if (r) /* last, because the cprof thread then finds the span gone and those above it moved */
         commit(log);
 }
 
-/* Spans from..to are open while the one around them ends: those that may outlive it become
- * asynchronous, the others are dropped. */
-static void let_cross(struct thread_log *log, uint32_t from, uint32_t to)
+/* The span around the spans from..to ends while they are open. Those that may outlive it become
+ * asynchronous; the others are dropped. */
+static void make_async_or_drop(struct thread_log *log, uint32_t from, uint32_t to)
 {
     for (struct open_span *span = &log->spans[from]; span < &log->spans[to]; span++) {
         if (atomic_load_explicit(&span->id, memory_order_relaxed) == 0)
-            continue; /* it ended with the one around it */
+            continue; /* it ended with the span around it */
         if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE) {
             span_add_flags(span, REC_CROSSES);
             continue;
         }
-        lost(log, LOSS_UNMATCHED);
+        count_lost(log, LOSS_UNMATCHED);
         atomic_store_explicit(&span->id, 0, memory_order_relaxed);
     }
 }
 
-/* Closes the span at `at`, inside which others are open. Rows nest, so that either it becomes
- * asynchronous, when it may, or those do that may; what may not is dropped. */
+/* Closes the span at `at`, which has open spans inside. Rows must nest. So the span becomes
+ * asynchronous if it may; else the inner ones that may become so, and others are dropped. */
 static __attribute__((noinline)) void close_around(struct thread_log *log, uint32_t at,
                                                    uint64_t end)
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     struct open_span *span = &log->spans[at];
     if (atomic_load_explicit(&span->flags, memory_order_relaxed) & REC_LOOSE &&
-        any_stays(log, at + 1, depth))
+        any_must_nest(log, at + 1, depth))
         span_add_flags(span, REC_CROSSES);
     else
-        let_cross(log, at + 1, depth);
+        make_async_or_drop(log, at + 1, depth);
     take_out_span(log, at, end);
 }
 
-/* When the thread began the span that is open above the one at `at`; UINT64_MAX: none is. */
+/* When the thread began the span above the one at `at`; UINT64_MAX: there is none. */
 static uint64_t begin_above(const struct thread_log *log, uint32_t at)
 {
     if (at + 1 >= atomic_load_explicit(&log->depth, memory_order_relaxed))
@@ -420,9 +421,9 @@ uint64_t span_end_in_row(const struct thread_log *log, uint32_t at, uint64_t end
     return above < end ? above : end;
 }
 
-/* Whether an operator at `at` that ended elsewhere fits into its thread's row: it ends where a span
- * is open above it, or nothing in the row ended later. */
-static bool nests(const struct thread_log *log, uint32_t at, uint64_t *end)
+/* Whether an operator at `at` that ended on another thread still nests in its thread's row: its
+ * thread began a span above it by then, or nothing in the row ended later. Cuts *end. */
+static bool fits_into_row(const struct thread_log *log, uint32_t at, uint64_t *end)
 {
     const struct open_span *span = &log->spans[at];
     if (atomic_load_explicit(&span->category, memory_order_relaxed) != CAT_CPU_OP ||
@@ -442,7 +443,7 @@ void span_close_at(struct thread_log *log, uint64_t id, uint64_t end)
         return;
     struct open_span *span = &log->spans[at - 1];
     uint64_t in_row = end;
-    if (nests(log, at - 1, &in_row))
+    if (fits_into_row(log, at - 1, &in_row))
         end = in_row;
     else
         span_add_flags(span, REC_CROSSES);
@@ -455,7 +456,7 @@ void span_close_at(struct thread_log *log, uint64_t id, uint64_t end)
     take_out_span(log, at - 1, end);
 }
 
-/* Place + 1 of the innermost open span with this key; 0 = none. */
+/* Index + 1 of the innermost open span with this key; 0: none. */
 HOT uint32_t find_open(const struct thread_log *log, const void *key)
 {
     uint32_t at = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -464,7 +465,7 @@ HOT uint32_t find_open(const struct thread_log *log, const void *key)
     return at;
 }
 
-/* Closes a span that is not the innermost one. at: its place + 1. */
+/* Closes a span that is not the innermost. at: its index + 1. */
 static __attribute__((noinline)) uint64_t close_below(struct thread_log *log, const void *key,
                                                       uint32_t at, uint64_t end)
 {
@@ -473,13 +474,13 @@ static __attribute__((noinline)) uint64_t close_below(struct thread_log *log, co
         at = find_open(log, key);
     }
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
-    end_late_ones(log, at, depth, end); /* before the ring's next place is reserved */
+    end_late_spans(log, at, depth, end); /* before a record is reserved for the span itself */
     close_around(log, at - 1, end);
     log->last_end = end;
     return end;
 }
 
-/* Closes any span. end: now, 0 = not asked yet. */
+/* Closes any span. end: now; 0: the clock has not been read. */
 static __attribute__((noinline)) uint64_t close_any(struct thread_log *log, const void *key,
                                                     uint64_t end)
 {
@@ -487,7 +488,7 @@ static __attribute__((noinline)) uint64_t close_any(struct thread_log *log, cons
         end = clock_ticks();
     uint32_t at = find_open(log, key);
     if (at == 0)
-        return 0; /* begun while nothing was recorded, or lost at its start: counted then */
+        return 0; /* it began while nothing was recorded, or was lost, and counted, at its start */
     if (__builtin_expect(at != atomic_load_explicit(&log->depth, memory_order_relaxed), 0))
         return close_below(log, key, at, end);
     const struct open_span *span = &log->spans[at - 1];
@@ -499,7 +500,8 @@ static __attribute__((noinline)) uint64_t close_any(struct thread_log *log, cons
     return end;
 }
 
-/* Fills the record of a span without a text. Whole slots of data: they are there on both sides. */
+/* Fills the record of a span without a text. Copies data in whole slots, which both sides have room
+ * for. */
 HOT void fill_plain(struct record *r, const struct thread_log *log, const struct open_span *span,
                     uint32_t kinds, uint64_t slots, uint64_t end)
 {
@@ -521,8 +523,8 @@ HOT void fill_plain(struct record *r, const struct thread_log *log, const struct
     }
 }
 
-/* Whether it is the one with this key and has no text, as most. Its slots are then few for any
- * ring: the smallest has 1024. */
+/* Whether the span has this key and no text, as most spans. Any ring then has room for its slots:
+ * the smallest has 1024. */
 #define PLAIN_DATA 8192u
 HOT bool is_plain(const struct open_span *span, const void *key, uint32_t kinds)
 {
@@ -531,7 +533,7 @@ HOT bool is_plain(const struct open_span *span, const void *key, uint32_t kinds)
            !(kinds & (uint32_t)REC_CROSSES << KINDS_FLAGS) && span->data_len <= PLAIN_DATA;
 }
 
-/* All calls are in close_any(), and that one is a jump, as in span_open(). */
+/* All calls are in close_any(), which is a jump, as in span_open(). */
 uint64_t span_close(struct thread_log *log, const void *key)
 {
     if (!clock_is_counter())
@@ -563,7 +565,7 @@ uint64_t span_close(struct thread_log *log, const void *key)
     return end;
 }
 
-/* Instants, counters and memory share their header. */
+/* Fills the record of an instant or a counter, to be committed. NULL, counted: no room. */
 static struct record *put_point(struct thread_log *log, enum record_kind kind, const char *text,
                                 uint32_t name, enum record_data data_kind, const void *data,
                                 uint32_t data_len, const struct extras *extras)
@@ -626,9 +628,9 @@ void emit_counter(struct thread_log *log, uint8_t flags, const char *text, uint3
     commit(log);
 }
 
-/* The counted spans inside which a node is made; what they do runs when the graph is launched,
- * which they are told. */
-static struct record_node captured_in(struct thread_log *log, uint32_t depth, bool is_kernel)
+/* The counted spans around a node's creation. Marks them as captured, because their work runs when
+ * the graph is launched. */
+static struct record_node mark_captured(struct thread_log *log, uint32_t depth, bool is_kernel)
 {
     struct record_node about = {.is_kernel = is_kernel};
     for (uint32_t i = depth; i-- > 0;) {
@@ -651,13 +653,13 @@ static struct record_node captured_in(struct thread_log *log, uint32_t depth, bo
         if (about.inner.span == 0)
             about.inner = about.outer;
     }
-    /* as where it is not captured: the library call knows better than the formula */
+    /* as outside of captures: the library call knows the type better than the formula */
     if ((about.inner.where & 0xffffu) == DTYPE_TF32 && (about.outer.where & 0xffffu) == DTYPE_FLOAT)
         about.outer.where += DTYPE_TF32 - DTYPE_FLOAT;
     return about;
 }
 
-/* The call of a communication library that the thread is in; 0: none. */
+/* The id of the communication call that the thread is in; 0: none. */
 static uint64_t transfer_around(const struct thread_log *log, uint32_t depth)
 {
     for (uint32_t i = depth; i-- > 0;)
@@ -666,12 +668,12 @@ static uint64_t transfer_around(const struct thread_log *log, uint32_t depth)
     return 0;
 }
 
-/* Between windows graphs of any size are captured and made, and nobody empties the ring: then only
- * that is told which an operator made, or may come from a node that one made; and the cprof thread
- * is woken in good time. */
-static bool is_told(const struct thread_log *log, bool copy)
+/* Whether to record a new node. Between windows, graphs of any size are captured and nobody
+ * empties the ring. Then only nodes that an operator made, and copies of nodes that may be, are
+ * recorded. */
+static bool records_node(const struct thread_log *log, bool copy)
 {
-    static _Atomic bool made; /* a node inside an operator; any thread, relaxed */
+    static _Atomic bool made; /* an operator has made a node; any thread, relaxed */
     bool inside = atomic_load_explicit(&log->depth, memory_order_relaxed) > 0;
     if (inside && !copy)
         atomic_store_explicit(&made, true, memory_order_relaxed);
@@ -690,15 +692,15 @@ static void wake_at_half(struct thread_log *log)
 
 void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, bool is_kernel)
 {
-    if (!is_told(log, original != 0))
+    if (!records_node(log, original != 0))
         return;
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     const struct open_span *top = depth ? &log->spans[depth - 1] : NULL;
     while (top && top > log->spans && span_is_cuda_call(top))
-        top--; /* the operator, not the call that is being captured */
+        top--; /* the operator, not the captured call */
     uint32_t name = top ? atomic_load_explicit(&top->name, memory_order_relaxed) : 0;
-    /* a copy has what the one that it is made from has */
-    struct record_node about = captured_in(log, original ? 0 : depth, is_kernel);
+    /* a copy takes over the spans of its original */
+    struct record_node about = mark_captured(log, original ? 0 : depth, is_kernel);
     uint32_t data_len = about.inner.span ? (uint32_t)sizeof about : 0;
     struct record *r = reserve(log, NULL, name, data_len, 0);
     if (!r)
@@ -720,10 +722,9 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     wake_at_half(log);
 }
 
-/* The operator that the program called and inside which the thread is: aten::linear, not the
- * aten::empty that it came to; in the backward pass the node, without the engine's range around it.
- * NULL: none. */
-static const struct open_span *operator_of(const struct thread_log *log)
+/* The operator that the program called around this point: aten::linear, not the aten::empty inside.
+ * In the backward pass the node, not the engine's range around it. NULL: none. */
+static const struct open_span *program_operator(const struct thread_log *log)
 {
     const struct open_span *found = NULL;
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
@@ -739,8 +740,8 @@ static const struct open_span *operator_of(const struct thread_log *log)
     return found;
 }
 
-/* REC_MEMORY or REC_OUT_OF_MEMORY, in the name of an open span, with the module that the thread is
- * in. */
+/* Records REC_MEMORY or REC_OUT_OF_MEMORY, with the name of the span `named` and the thread's
+ * module. */
 HOT void put_memory(struct thread_log *log, enum record_kind kind, const struct open_span *named,
                     uint64_t address, int64_t bytes, const struct record_memory *state,
                     const struct extras *extras)
@@ -777,7 +778,8 @@ HOT void put_memory(struct thread_log *log, enum record_kind kind, const struct 
 void emit_memory(struct thread_log *log, uint64_t address, int64_t bytes,
                  const struct record_memory *state, const struct extras *extras)
 {
-    put_memory(log, REC_MEMORY, bytes > 0 ? operator_of(log) : NULL, address, bytes, state, extras);
+    put_memory(log, REC_MEMORY, bytes > 0 ? program_operator(log) : NULL, address, bytes, state,
+               extras);
 }
 
 void emit_out_of_memory(struct thread_log *log, int64_t bytes, const struct record_memory *state,
@@ -785,6 +787,6 @@ void emit_out_of_memory(struct thread_log *log, int64_t bytes, const struct reco
 {
     uint32_t depth = atomic_load_explicit(&log->depth, memory_order_relaxed);
     bool driver = state->device_type == MEMORY_OF_DRIVER && depth > 0;
-    const struct open_span *named = driver ? &log->spans[depth - 1] : operator_of(log);
+    const struct open_span *named = driver ? &log->spans[depth - 1] : program_operator(log);
     put_memory(log, REC_OUT_OF_MEMORY, named, 0, bytes, state, extras);
 }

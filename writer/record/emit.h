@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting a record into a thread's ring, for files of writer/ that make records of their own. The
- * owner of the log. */
+/* Puts records into a thread's ring, for the files of writer/ that make their own. Called by the
+ * log's owner. */
 #ifndef WRITER_RECORD_EMIT_H
 #define WRITER_RECORD_EMIT_H
 
@@ -8,27 +8,28 @@
 
 #include "writer/record/thread_log.h"
 
-/* Room for a record of this name (numbered.h), name and lengths filled in; NULL and counted when
- * there is none. Finish with emit_end(). */
+/* Reserves a record with this name (numbered.h), and fills in name and lengths. NULL, counted: no
+ * room. Finish it with emit_end(). */
 struct record *emit_begin(struct thread_log *log, uint32_t name, uint32_t data_len);
 
-/* Closes the span with this id at `end`, an earlier moment, if it is still open; see
+/* Closes the span with this id, if it is still open, at the earlier time `end` (ticks). See
  * spans_take_ended(). */
 void span_close_at(struct thread_log *log, uint64_t id, uint64_t end);
 
-/* Ticks at which the end of the log's span with this id came on another thread, which its owner has
- * not heard of yet; 0 = it has not ended. cprof thread. */
+/* When (ticks) the log's span with this id ended on another thread, if its owner has not taken that
+ * end yet; 0: no such end. cprof thread. */
 uint64_t span_told_end(const struct thread_log *log, uint64_t id);
 
-/* When the operator at `at`, which ended elsewhere at `end`, ends in its thread's row: the thread
- * began the span that is open above it when the call was over. Its own thread; the cprof thread,
- * which checks the span's id afterwards. */
+/* When (ticks) the operator at index `at`, which ended on another thread at `end`, ends in its own
+ * thread's row: at the latest when that thread began the span above it, because the operator's call
+ * had returned by then. Its own thread; or the cprof thread, which must check the span's id
+ * afterwards. */
 uint64_t span_end_in_row(const struct thread_log *log, uint32_t at, uint64_t end);
 
-/* Hands the filled record over. */
+/* Commits the filled record. */
 void emit_end(struct thread_log *log);
 
-/* The last `len` (1 to 7) bytes of a name as a word, without reading past them. */
+/* The last `len` (1 to 7) bytes of a name as a word, without a read beyond them. */
 static inline uint64_t last_word(const char *text, uint32_t len)
 {
     uint32_t low = 0, high = 0;
@@ -41,8 +42,8 @@ static inline uint64_t last_word(const char *text, uint32_t len)
     return low | (uint32_t)(uint8_t)text[len - 1] << (8 * (len - 1));
 }
 
-/* Puts a text at this word of the stack of texts, word by word and atomically, because the cprof
- * thread may be reading. */
+/* Writes a text into thread_log.text from word `at` on. Atomic words, because the cprof thread may
+ * be reading. */
 static inline void push_text(struct thread_log *log, uint32_t at, const char *text, uint32_t len)
 {
     _Atomic uint64_t *to = &log->text[at];
@@ -55,8 +56,8 @@ static inline void push_text(struct thread_log *log, uint32_t at, const char *te
         atomic_store_explicit(to, last_word(text, len), memory_order_relaxed);
 }
 
-/* Copies the span's text to where its record wants it, in words as it was written: wider loads
- * would wait for those stores. Fills up to a whole word; the slot has room. */
+/* Copies the span's text into its record in words, as it was written: wider loads would wait for
+ * those stores. Fills the last word; the slot has room. */
 static inline void copy_words(char *to, uint32_t len, const struct thread_log *log,
                               const struct open_span *span)
 {
@@ -68,8 +69,8 @@ static inline void copy_words(char *to, uint32_t len, const struct thread_log *l
     }
 }
 
-/* Copies the text of the span's name behind the header of a record whose data may stand there
- * already. Its own thread. */
+/* As copy_words(), but writes no byte beyond the text, where the record may already have data. Its
+ * own thread. */
 static inline void span_copy_text(char *to, uint32_t len, const struct thread_log *log,
                                   const struct open_span *span)
 {

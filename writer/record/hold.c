@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps markers that a later window may want. Chunks of 1 MB, so that a short program costs
- * little; mapped, because malloc() would keep what one window with much in it took for as long as
- * the program runs. cprof thread. */
+/* Keeps markers that a later window may want. Chunks of 1 MB, so that a short program needs
+ * little memory. Mapped, because malloc() would keep the peak for the rest of the program. cprof
+ * thread. */
 #include "writer/record/hold.h"
 
 #include <string.h>
@@ -11,11 +11,11 @@
 
 struct hold_chunk {
     struct hold_chunk *next;
-    uint64_t used, size; /* of bytes */
+    uint64_t used, size; /* used and capacity of `bytes` */
     char bytes[];
 };
 
-/* What stands before each record in a chunk. */
+/* Precedes each record in a chunk. */
 struct hold_entry {
     struct record_owner owner;
     uint64_t size; /* bytes of the record that follows */

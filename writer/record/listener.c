@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one listener of this process. */
+/* The process's listener. */
 #include "writer/record/listener.h"
 #include "writer/writer.h"
 

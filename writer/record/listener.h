@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is told of steps, marks and windows (struct listener in writer.h). */
+/* The listener, which gets steps, marks and windows (struct listener in writer.h). */
 #ifndef WRITER_RECORD_LISTENER_H
 #define WRITER_RECORD_LISTENER_H
 
@@ -9,10 +9,10 @@
 
 struct listener;
 
-/* NULL: nobody. writer_listen() writes it, any thread reads. */
+/* NULL: no listener. writer_listen() writes, any thread reads. */
 extern const struct listener *_Atomic listener_told;
 
-/* True when somebody listens. One load. Any thread. */
+/* True when there is a listener. One load. Any thread. */
 static inline bool listening(void)
 {
     return atomic_load_explicit(&listener_told, memory_order_acquire) != NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of what was lost. */
+/* Sums up losses. */
 #include "writer/record/loss.h"
 #include "writer/writer.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was lost so far, over all threads. */
+/* The losses so far of all threads together. */
 #ifndef WRITER_RECORD_LOSS_H
 #define WRITER_RECORD_LOSS_H
 
 struct losses;
 
-/* Sum of the losses of all application threads. Any thread. */
+/* Sums the losses of all threads, and those outside thread logs, into *out. Any thread. */
 void loss_sum(struct losses *out);
 
 #endif

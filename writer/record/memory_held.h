@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor memory as the writer counts it: what was allocated and released, and who holds it. Plain
- * data; cprof thread. */
+/* Tensor memory as the writer counts it: allocations, releases, and what holds memory. Plain data;
+ * cprof thread. */
 #ifndef WRITER_RECORD_MEMORY_HELD_H
 #define WRITER_RECORD_MEMORY_HELD_H
 
@@ -9,49 +9,49 @@
 
 #include "writer/record/record_types.h"
 
-#define OWNERS_TOP 10u /* holders that are told */
+#define OWNERS_TOP 10u /* holders that a trace lists */
 
 /* An allocation, a release, or an allocation that failed, without pointers into a ring. */
 struct memory_event {
     uint64_t start; /* ticks */
-    uint64_t order; /* in which it came */
+    uint64_t order; /* sequence number of its arrival */
     uint64_t address;
     int64_t bytes; /* as in struct record */
     struct record_memory state;
-    const char *name; /* kept for ever (kept_names.h), or NULL: the operator or the call */
+    const char *name; /* the operator's or call's name, kept for ever (kept_names.h); or NULL */
     uint32_t name_len;
-    uint32_t module; /* id, 0 = none */
+    uint32_t module; /* id; 0: none */
     uint64_t parent; /* id of the span */
-    uint64_t stack;  /* id, 0 = none */
+    uint64_t stack;  /* id; 0: none */
     uint32_t tid;
     bool failed;
 };
 
-/* What one operator in one module holds, asked for by one stack. */
+/* The memory that one operator in one module, called from one stack, holds. */
 struct memory_holder {
     const char *name; /* as in struct memory_event */
     uint32_t name_len;
     uint32_t module;
-    uint32_t stack; /* id, 0 = none */
+    uint32_t stack; /* id; 0: none */
     int64_t bytes;
     uint64_t allocations;
 };
 
-/* The largest holders, largest first, and what is not among them. */
+/* The largest holders, largest first, and the remaining bytes. */
 struct memory_holders {
     struct memory_holder top[OWNERS_TOP];
     unsigned n;
     int64_t others; /* bytes of the other holders */
-    /* bytes whose allocation was not seen: before the window, or beyond what is kept */
+    /* bytes whose allocation was not recorded: made before the window, or lost */
     int64_t unknown;
 };
 
-/* One device. */
+/* The memory of one device. */
 struct memory_device {
     int32_t type, index; /* as in struct record_memory */
-    int64_t first;       /* bytes allocated when the window's first record came, before it */
-    int64_t last;        /* and after the last one */
-    int64_t peak;        /* the most, `first` included */
+    int64_t first;       /* bytes allocated before the window's first record */
+    int64_t last;        /* bytes allocated after the window's last record */
+    int64_t peak;        /* most bytes allocated, `first` included */
     int64_t peak_reserved;
     uint64_t peak_at; /* ticks */
     uint64_t epoch;   /* counts new peaks */

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Module paths by number. A number is the place of its path in an area that only grows; a table
- * of numbers finds a text again. */
+/* Numbers module paths. A number is the position of its path in an area that only grows. A hash
+ * table of numbers finds the number of a text. */
 #include "writer/record/modules.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-#define AREA_BYTES (4u << 20) /* of paths: some 80,000 */
-#define SLOTS      (1u << 17) /* of the table, a power of two; more than paths fit into the area */
-#define LINKS      (1u << 18) /* forward operators remembered, a power of two: the newest win */
+#define AREA_BYTES (4u << 20) /* bytes for some 80,000 paths */
+/* slots of the table, a power of two; more than paths fit into the area */
+#define SLOTS (1u << 17)
+/* forward operators remembered, a power of two; newer ones overwrite older ones */
+#define LINKS (1u << 18)
 
-#define UNIT 8u /* paths begin at a multiple of it; their numbers count it */
+#define UNIT 8u /* bytes; paths are aligned to it, and numbers count it */
 
-/* A path: its head, then its bytes. Constant once its number stands in a slot. */
+/* A path, constant once its number is in a slot. */
 struct path {
     uint32_t len;
     uint32_t hash;
@@ -21,11 +23,11 @@ struct path {
 };
 _Static_assert(AREA_BYTES / (sizeof(struct path) + UNIT) <= SLOTS * 2, "the area fills up first");
 
-/* Not touched, and so not present, until the first path comes. */
+/* Takes no memory until the first path is added. */
 static _Alignas(8) char area[AREA_BYTES];
 static _Atomic uint64_t area_used;    /* bytes; any thread adds */
-static _Atomic uint32_t slots[SLOTS]; /* numbers, 0 = empty; released by who adds */
-static _Atomic uint32_t n_slots;      /* in use; any thread adds */
+static _Atomic uint32_t slots[SLOTS]; /* numbers, 0: empty; any thread adds (release) */
+static _Atomic uint32_t n_slots;      /* slots in use; any thread adds */
 static _Atomic uint64_t links[LINKS]; /* tag << 24 | number; any thread writes */
 
 _Static_assert(AREA_BYTES / UNIT < 1u << 24, "a link holds 24 bits of the number");
@@ -44,8 +46,8 @@ static struct path *path_at(uint32_t id)
     return (struct path *)(void *)&area[(uint64_t)(id - 1) * UNIT];
 }
 
-/* A path in the area that nobody sees yet; 0: no room. */
-static uint32_t module_place(const char *text, uint32_t len, uint32_t hash)
+/* Adds a path to the area, not to a slot yet. 0: no room. */
+static uint32_t place_path(const char *text, uint32_t len, uint32_t hash)
 {
     uint64_t bytes = (sizeof(struct path) + len + UNIT - 1) / UNIT * UNIT;
     uint64_t at = atomic_load_explicit(&area_used, memory_order_relaxed);
@@ -62,7 +64,7 @@ static uint32_t module_place(const char *text, uint32_t len, uint32_t hash)
     return id;
 }
 
-static bool is(uint32_t id, const char *text, uint32_t len, uint32_t hash)
+static bool has_text(uint32_t id, const char *text, uint32_t len, uint32_t hash)
 {
     const struct path *p = path_at(id);
     return p->hash == hash && p->len == len && memcmp(p->text, text, len) == 0;
@@ -77,7 +79,7 @@ uint32_t modules_id(const char *text, uint32_t len)
         uint32_t id = atomic_load_explicit(&slots[at], memory_order_acquire);
         if (id == 0) {
             if (mine == 0 && atomic_load_explicit(&n_slots, memory_order_relaxed) < SLOTS / 2)
-                mine = module_place(text, len, hash);
+                mine = place_path(text, len, hash);
             if (mine == 0 ||
                 atomic_compare_exchange_strong_explicit(&slots[at], &id, mine, memory_order_acq_rel,
                                                         memory_order_acquire)) {
@@ -85,8 +87,8 @@ uint32_t modules_id(const char *text, uint32_t len)
                 return mine;
             }
         }
-        if (is(id, text, len, hash))
-            return id; /* what was placed meanwhile is left lying: it is rare */
+        if (has_text(id, text, len, hash))
+            return id; /* a copy that this thread has placed stays unused; rare */
     }
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names by number. Open addressing without locks: an entry is written whole before its number
- * stands in a slot, and never changes. Static memory, of which only what is used becomes
- * present. */
+/* Numbers names. Open addressing without locks: an entry is complete before its number is in a
+ * slot, and never changes. Static memory, whose unused pages are never populated. */
 #include "writer/record/numbered.h"
 
 #include <stdatomic.h>
@@ -16,11 +15,11 @@ struct text numbered_texts[NUMBERED_MOST];
 static char texts[NUMBERED_BYTES];
 static _Atomic uint32_t texts_used; /* bytes; any thread adds */
 static _Atomic uint32_t n_names;    /* any thread adds */
-/* names with NAME_NUMBERED, 0 = free; whoever makes one writes (release), all read (acquire) */
+/* names with NAME_NUMBERED, 0: free; any thread adds (release) and reads (acquire) */
 static _Atomic uint32_t slots[SLOTS];
 
-/* Takes `n` of what is limited to `most`. False: so many are not left. */
-static int take_number(_Atomic uint32_t *used, uint32_t n, uint32_t most, uint32_t *at)
+/* Takes `n` of `most` units, and sets *at to the first one. False: fewer than `n` are left. */
+static int take_units(_Atomic uint32_t *used, uint32_t n, uint32_t most, uint32_t *at)
 {
     *at = atomic_load_explicit(used, memory_order_relaxed);
     do {
@@ -31,12 +30,12 @@ static int take_number(_Atomic uint32_t *used, uint32_t n, uint32_t most, uint32
     return 1;
 }
 
-/* A new name, not in a slot yet; 0: no room. */
+/* Adds a name, not to a slot yet. 0: no room. */
 static uint32_t make_name(const char *text, uint32_t len)
 {
     uint32_t number, at;
-    if (len > NUMBERED_LONGEST || !take_number(&texts_used, len, NUMBERED_BYTES, &at) ||
-        !take_number(&n_names, 1, NUMBERED_MOST, &number))
+    if (len > NUMBERED_LONGEST || !take_units(&texts_used, len, NUMBERED_BYTES, &at) ||
+        !take_units(&n_names, 1, NUMBERED_MOST, &number))
         return 0;
     memcpy(texts + at, text, len);
     numbered_texts[number] = (struct text){texts + at, len};

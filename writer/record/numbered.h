@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that come again and again – of operators, calls, markers – are kept once and have a number,
- * so that a span or record of one holds 4 bytes instead of a copy of the text. They are kept for
- * good; where there is no room for another, its text is copied as that of any other name. */
+/* Numbers names that are used often, of operators, calls or markers. Their text is kept once, for
+ * good, so a span or record holds 4 bytes instead of a copy. A name for which there is no room is
+ * copied like any other. */
 #ifndef WRITER_RECORD_NUMBERED_H
 #define WRITER_RECORD_NUMBERED_H
 
@@ -9,36 +9,35 @@
 #include <stdint.h>
 
 #define NUMBERED_MOST    8192u          /* names */
-#define NUMBERED_BYTES   (256u * 1024u) /* of their texts */
-#define NUMBERED_LONGEST 128u           /* bytes of a name: one is not to take the room of many */
+#define NUMBERED_BYTES   (256u * 1024u) /* bytes for their texts */
+#define NUMBERED_LONGEST 128u           /* bytes; a longer name would take the room of many */
 
-/* Bytes of the program's or of ours; not terminated. */
+/* A text of the program's or cprof's, not terminated. */
 struct text {
     const char *at;
     uint32_t len;
 };
 
-/* How spans and records hold a name, in 32 bits: NAME_NUMBERED and a number, or the length of a
- * text that stands with them. */
+/* Spans and records hold a name as 32 bits: NAME_NUMBERED | number, or the length of a text that is
+ * stored with them. */
 #define NAME_NUMBERED (UINT32_C(1) << 31)
 
-/* By number; constant once numbered_name() has given the number. */
+/* The texts by number; constant once numbered_name() has returned the number. */
 extern struct text numbered_texts[NUMBERED_MOST] __attribute__((visibility("hidden")));
 
-/* The number of a name, with NAME_NUMBERED; `len` itself when it can have none. The same for the
- * same name. No lock, no allocation, no system call; any thread. Threads that make the same name at
- * the same time take the room of one each. */
+/* Returns the name's number with NAME_NUMBERED, always the same for a text; or `len`, if it cannot
+ * have a number. No lock, no allocation, no system call; any thread. If threads add the same name
+ * at once, each copy takes room. */
 uint32_t numbered_name(const char *text, uint32_t len);
 
-/* For who asks for one name again and again: what numbered_once() found before, 0 = nothing yet.
- * Any thread. */
+/* For callers with a fixed name: what numbered_once() stored; 0: nothing yet. Any thread. */
 static inline uint32_t numbered_before(_Atomic uint32_t *found)
 {
     return atomic_load_explicit(found, memory_order_acquire);
 }
 
-/* numbered_name(), noted in *found. Any thread: all find the same, but where there is no room for
- * the name any more. */
+/* numbered_name(), which also stores its result in *found. Any thread: all store the same, unless
+ * the names are full. */
 static inline uint32_t numbered_once(_Atomic uint32_t *found, const char *text, uint32_t len)
 {
     uint32_t name = numbered_name(text, len);
@@ -46,13 +45,13 @@ static inline uint32_t numbered_once(_Atomic uint32_t *found, const char *text, 
     return name;
 }
 
-/* Bytes that stand with a span or record of this name. */
+/* Bytes of text that are stored with a span or record of this name. */
 static inline uint32_t name_bytes(uint32_t name)
 {
     return name & NAME_NUMBERED ? 0 : name;
 }
 
-/* The text of a name; `beside`: what stands with the span or record. */
+/* The name's text. beside: the text that is stored with the span or record. */
 static inline struct text name_text(uint32_t name, const char *beside)
 {
     if (name & NAME_NUMBERED)

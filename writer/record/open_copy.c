@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies an open span of another thread. */
+/* Copies another thread's open span. */
 #include "writer/record/open_copy.h"
 
 #include <string.h>
 
 #include "writer/record/emit.h"
 
-/* Of a text that stands with the span. */
+/* Copies a name's text that is stored with the span. */
 static void copy_text(const struct thread_log *log, uint32_t at, uint32_t len,
                       struct open_copy *copy)
 {
@@ -40,8 +40,8 @@ bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy 
     if (copy->ended && copy->category == CAT_CPU_OP)
         copy->ended = span_end_in_row(log, at, copy->ended);
     atomic_thread_fence(memory_order_acquire);
-    /* In this order: a closed span keeps its id until the next one opens in its place, and only
-     * then is the depth above it again. */
+    /* The order matters: a closed span keeps its id until the next span opens at its index, and
+     * only then does the depth exceed the index again. */
     bool open = at < atomic_load_explicit(&log->depth, memory_order_acquire);
     return open && copy->id != 0 &&
            copy->id == atomic_load_explicit(&span->id, memory_order_relaxed);

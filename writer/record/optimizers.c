@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the steps of optimizers by class, in a table without a lock. */
+/* Counts the steps of optimizers by class, in a lock-free table. */
 #include "writer/record/optimizers.h"
 
 #include <stdatomic.h>
@@ -14,13 +14,14 @@
 #define NAME_BYTES 64
 
 static struct {
-    _Atomic uint64_t key; /* hash of the name; 0: free. The thread that sets it fills in the name */
-    _Atomic bool named;   /* the name is there; released behind it */
+    _Atomic uint64_t key; /* hash of the name; 0: free. The thread that sets it writes the name */
+    _Atomic bool named;   /* the name is complete (release) */
     char name[NAME_BYTES];
     _Atomic uint64_t steps; /* any thread adds, relaxed */
-} seen[OPTIMIZERS_MOST];    /* filled from the beginning, never emptied */
+} seen[OPTIMIZERS_MOST];    /* filled from the start, never emptied */
 
-static bool all_are_told; /* by writer_tell_optimizers() */
+static bool
+    lists_all_classes; /* the exit line lists all classes; set by writer_tell_optimizers() */
 
 void writer_optimizer_steps(const char *class, size_t len)
 {
@@ -58,7 +59,7 @@ unsigned writer_optimizers(char *out, size_t size)
         int more = snprintf(out + used, size - used, "%s%s (%llu)", used ? ", " : "", seen[i].name,
                             (unsigned long long)atomic_load(&seen[i].steps));
         if (more < 0 || (size_t)more >= size - used)
-            out[used] = '\0'; /* this one does not fit; a shorter one may */
+            out[used] = '\0'; /* this name does not fit; a shorter one may */
         else
             used += (size_t)more;
     }
@@ -78,14 +79,14 @@ void optimizers_account(struct buf *b)
 
 void writer_tell_optimizers(void)
 {
-    all_are_told = true;
+    lists_all_classes = true;
 }
 
 void optimizers_exit(char *out, size_t size)
 {
     char list[OPTIMIZERS_TEXT];
     *out = '\0';
-    if (all_are_told && writer_optimizers(list, sizeof list) > 1)
+    if (lists_all_classes && writer_optimizers(list, sizeof list) > 1)
         snprintf(out, size,
                  " (optimizers that stepped: %s; CPROF_STEP=optimizer:GLOB chooses by class)",
                  list);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The classes of the optimizers that have stepped in this process, as the trace and the exit line
- * name them. */
+/* The classes of optimizers that have stepped in this process, for the trace and the exit line. */
 #ifndef WRITER_RECORD_OPTIMIZERS_H
 #define WRITER_RECORD_OPTIMIZERS_H
 
@@ -8,10 +7,10 @@
 
 #include "writer/base/base.h"
 
-/* Adds `"optimizers": {"SGD": 18}, ` if any has stepped. cprof thread. */
+/* Appends `"optimizers": {"SGD": 18}, ` to b if any optimizer has stepped. cprof thread. */
 void optimizers_account(struct buf *b);
 
-/* What the exit line says of them, terminated; empty where it says nothing. The exiting thread. */
+/* Writes the exit line's text about optimizers, terminated, or "". The exiting thread. */
 void optimizers_exit(char *out, size_t size);
 
 #endif

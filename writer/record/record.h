@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: what a record is, and how it gets from a thread to cprof's. */
+/* The room's public header: records, and their way from a thread to the cprof thread. */
 #ifndef WRITER_RECORD_RECORD_H
 #define WRITER_RECORD_RECORD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one record that application threads put into rings and the cprof thread takes out. Plain
- * data: no pointers into the program, so that it may outlive what it describes. */
+/* The record that application threads put into rings and the cprof thread takes out. It has no
+ * pointers into the program, so it may outlive what it describes. */
 #ifndef WRITER_RECORD_RECORD_TYPES_H
 #define WRITER_RECORD_RECORD_TYPES_H
 
@@ -24,99 +24,97 @@ enum loss {
 };
 
 enum record_kind {
-    REC_PAD,  /* fills the ring up to its end; `slots` is all that counts */
-    REC_SPAN, /* name, start, end; one record holds both ends, so a loss never unbalances a file */
+    REC_PAD,     /* fills the ring up to its end; only `slots` counts */
+    REC_SPAN,    /* name, start, end; both in one record, so that a loss never unbalances a file */
     REC_INSTANT, /* name, start */
     REC_COUNTER, /* name, start, one series per item of `data` (DATA_ARGS) */
-    /* start, memory, DATA_MEMORY: one tensor allocation (bytes > 0), its text the operator that
-     * asked, or release (bytes < 0) */
+    /* start, memory, DATA_MEMORY: a tensor allocation (bytes > 0), with the operator's name, or a
+     * release (bytes < 0) */
     REC_MEMORY,
-    /* as REC_MEMORY: an allocation of so many bytes that failed; of the driver: the text names
-     * the call */
+    /* as REC_MEMORY: an allocation of `bytes` that failed; if it was the driver's, the name is the
+     * call's */
     REC_OUT_OF_MEMORY,
-    /* node: a node of a CUDA graph came into being; the text names the span that made it,
-     * `parent` is its id */
+    /* node: a CUDA graph got a node; name and `parent` (id) are those of the span that made it */
     REC_NODE,
-    /* name, start, end, async: a range that does not nest with the row of its thread; both ends
-     * in one, as REC_SPAN */
+    /* name, start, end, async: a range that does not nest with its thread's row; both ends in one
+     * record, as REC_SPAN */
     REC_ASYNC,
 };
 
-/* What the `data` bytes behind the text are. */
+/* What the data bytes after the text are. */
 enum record_data { DATA_NONE, DATA_SHAPES, DATA_ARGS, DATA_MEMORY, DATA_NODE };
 
 enum record_flags {
-    /* the span was still open when its window was written; end = the window's end */
+    /* the span was still open when its window was written; `end` is the window's end */
     REC_UNFINISHED = 1u << 0,
-    /* a marker: one of a warmup step goes to the head of the next window's file, other records do
-     * not */
+    /* a marker: from a warmup step it goes to the head of the next window's file, as no other
+     * record does */
     REC_MARKER = 1u << 1,
-    /* sequence and forward_thread are those of the operator inside: no arrow ends here */
+    /* sequence and forward_thread are copied from the operator inside: no arrow ends here */
     REC_BORROWED = 1u << 2,
-    /* an open span that may outlive what is around it: it becomes a REC_ASYNC then, and is never
+    /* an open span that may outlive the span around it: it then becomes a REC_ASYNC, and is never
      * cut or dropped */
     REC_LOOSE = 1u << 3,
-    /* an open span that did: it does not nest any more */
+    /* an open span that did: it no longer nests */
     REC_CROSSES = 1u << 4,
-    /* an open span whose end may come behind that of the span around it (emit_itt's do): it ends
-     * with that one, and is whole */
+    /* an open span whose end may come after the end of the span around it (as emit_itt's do): it
+     * ends with that span and is complete */
     REC_ENDS_LATE = 1u << 5,
-    /* with REC_MARKER: made in a step to skip, by a marker that asks for such steps: it goes to the
-     * head of the next window's file */
+    /* with REC_MARKER: recorded in a skipped step, on request of the marker; goes to the head of
+     * the next window's file */
     REC_SKIPPED = 1u << 6,
-    /* a span around it on its thread has a FLOP count: its own, if any, is part of that */
+    /* a span around it on its thread has a FLOP count, which includes the count of this span */
     REC_IN_COUNTED = 1u << 7,
-    /* with REC_MARKER, which never has REC_BORROWED: a task, made by a library around its work as
-     * likely as by the program: in a warmup step it is no more than other records */
+    /* with REC_MARKER, which never has REC_BORROWED: a task, which a library makes around its work
+     * as often as the program does; in a warmup step it is dropped as other records are */
     REC_TASK = REC_BORROWED,
 };
 
-/* Numbers that any record may carry. They stand behind its data, 8 bytes each, in this order, those
- * whose bit is set in `extras`. */
+/* Numbers that any record may carry: 8 bytes each after its data, in this order, if their bit is
+ * set in `extras`. */
 enum record_extra {
-    EXTRA_STACK,  /* id of the stack that asked for it, not 0 */
-    EXTRA_MODULE, /* id of the module path inside which it happened, not 0 */
-    EXTRA_FLOPS,  /* floating-point operations, multiplication and addition counted each */
-    EXTRA_BYTES,  /* bytes read and written, as the formula has them */
-    /* record_where(): what the operations are done in and on; FLOPS_NOT_KNOWN: they could not be
-     * counted */
+    EXTRA_STACK,  /* stack id, not 0 */
+    EXTRA_MODULE, /* id of the module path, not 0 */
+    EXTRA_FLOPS,  /* floating-point operations; a multiply-add counts as two */
+    EXTRA_BYTES,  /* bytes read and written, by the operator's formula */
+    /* record_where(): type and device of the operations; FLOPS_NOT_KNOWN: not counted */
     EXTRA_DTYPE,
     EXTRA_COUNT
 };
 
-#define EXTRAS_VALUES ((1u << EXTRA_COUNT) - 1) /* bits of `extras` that numbers belong to */
+#define EXTRAS_VALUES ((1u << EXTRA_COUNT) - 1) /* the bits of `extras` that have a number */
 
-/* Further bits, which a span takes over from the one around it: it is in a backward node that began
- * with grad mode off; it is forward work that is done again for the backward pass. */
+/* Bits of `extras` without a number, which spans inherit from the span around them: in a backward
+ * node that began with grad mode off; forward work that is repeated for the backward pass. */
 #define EXTRAS_GRAD_OFF  (1u << 6)
 #define EXTRAS_RECOMPUTE (1u << 7)
 #define EXTRAS_INHERITED (EXTRAS_GRAD_OFF | EXTRAS_RECOMPUTE)
 
-/* EXTRA_DTYPE of an operator whose shapes could not be told. */
+/* EXTRA_DTYPE of an operator whose shapes are unknown. */
 #define FLOPS_NOT_KNOWN 0xffffu
 
-/* c10::ScalarType of single precision: all that a formula knows of an operator, whichever units its
- * library uses. */
+/* c10::ScalarType of single precision. A formula knows only this type, even if the library computes
+ * in TF32. */
 #define DTYPE_FLOAT 6u
 
-/* Bit of EXTRA_DTYPE: forward work that is done again for the backward pass. It lies in the lower
- * 32 bits, which is what struct note, share and captured keep. */
+/* Bit of EXTRA_DTYPE: forward work that is repeated for the backward pass. Among the lower 32 bits,
+ * the only ones that struct note, share and captured keep. */
 #define WHERE_RECOMPUTE (UINT64_C(1) << 23)
 
-/* Bit of EXTRA_DTYPE: what the span launched was captured into a CUDA graph, and runs when that is
+/* Bit of EXTRA_DTYPE: the span's work was captured into a CUDA graph, and runs when the graph is
  * launched. */
 #define WHERE_CAPTURED (UINT64_C(1) << 32)
 
-/* Bit of EXTRA_DTYPE: a product, as of matrices or a convolution; with FLOPS_NOT_KNOWN, what looks
- * like one by its name, too. */
+/* Bit of EXTRA_DTYPE: a product, of matrices or a convolution. With FLOPS_NOT_KNOWN: or a name that
+ * looks like a product. */
 #define WHERE_PRODUCT (UINT64_C(1) << 33)
 
-/* Where EXTRA_DTYPE of an open span has how many exceptions were on their way when it began; 0 in a
- * record. */
+/* First bit, in an open span's EXTRA_DTYPE, of the count of uncaught exceptions when the span
+ * began. 0 in a record. */
 #define WHERE_UNCAUGHT_SHIFT 48
 
-/* Where operations are done: c10::ScalarType, c10::DeviceType (0 CPU, 1 CUDA), and the device's
- * number, 0xff = it is that of the kernels. */
+/* Type and device of operations: c10::ScalarType; c10::DeviceType (0 CPU, 1 CUDA); device number,
+ * 0xff: the device of the span's kernels. */
 static inline uint64_t record_where(uint32_t dtype, uint32_t device_type, uint32_t device_index)
 {
     return (dtype & 0xffffu) | (uint64_t)(device_type & 0x7fu) << 16 |
@@ -137,18 +135,18 @@ struct record {
     };
     union {
         struct {
-            /* length in slots, this header included; a ring is no longer either */
+            /* slots, this header included; no ring is longer */
           uint32_t slots : 24;
-            /* bit 1 << enum record_extra: numbers behind the data; and EXTRAS_ */
+            /* bits 1 << enum record_extra, and EXTRAS_INHERITED */
             uint32_t extras : 8;
         };
-        /* both, for writing: one bit field alone is read first, from a line that is not in the
-         * cache */
+        /* both, for writing: writing one bit field would first read its cache line, which may be
+         * missing */
         uint32_t slots_and_extras;
     };
     uint64_t start; /* clock_ticks() */
     uint64_t end;   /* clock_ticks(); == start where there is no duration */
-    /* span id, unique in the process, < 2^53; 0 = none. The `External id` of the trace */
+    /* span id, unique in the process, < 2^53; 0: none. `External id` in the trace */
     uint64_t id;
     uint64_t parent; /* id of the span that was open on this thread; 0 = none */
     union {
@@ -158,7 +156,7 @@ struct record {
             uint64_t forward_thread;
         } op;
         struct {
-            /* of the thread on which it began; 0: that on which it ended, whose span it was */
+            /* thread where it began; 0: the ring's thread, whose span it was */
             uint64_t tid;
         } async;
         struct {
@@ -167,27 +165,27 @@ struct record {
         } memory;
         struct {
             uint64_t id;       /* as CUPTI numbers it: graph id in the upper half */
-            uint64_t original; /* the node it is a copy of, 0 = of none */
+            uint64_t original; /* the node it was copied from; 0: none */
         } node;
     };
-    uint32_t name;     /* numbered.h; a text stands directly behind the header, any bytes */
-    uint32_t data_len; /* bytes of `data` directly behind the text, not aligned */
+    uint32_t name;     /* as in numbered.h; a text, of any bytes, follows the header directly */
+    uint32_t data_len; /* bytes of data, directly after the text, not aligned */
 };
 _Static_assert(sizeof(struct record) == RECORD_SLOT, "a record header is one slot");
 
 /* DATA_MEMORY, copied with memcpy (unaligned). */
 struct record_memory {
-    int64_t total_allocated; /* bytes alive on the device as far as cprof saw */
+    int64_t total_allocated; /* bytes alive on the device, as far as cprof knows */
     int64_t total_reserved;  /* bytes the caching allocator holds; 0 on the CPU */
     int32_t device_type;     /* c10::DeviceType: 0 CPU, 1 CUDA; MEMORY_OF_DRIVER: below torch */
     int32_t device_index;    /* -1 on the CPU */
 };
 
-/* DATA_NODE of REC_NODE, copied with memcpy (unaligned): the innermost and the outermost of the
- * counted spans inside which it was made. */
+/* DATA_NODE of REC_NODE, copied with memcpy (unaligned): the innermost and the outermost counted
+ * span around the node's creation. */
 struct record_node {
     struct record_counted {
-        uint64_t span; /* id; 0 = none was counted */
+        uint64_t span; /* id; 0: no counted span */
         uint64_t flops, bytes, where;
     } inner, outer;
     uint64_t is_kernel;
@@ -198,15 +196,15 @@ struct record_node {
 /* DATA_SHAPES: one item per operator input, in order. An item is a tag byte, then:
  *   SHAPE_TENSOR       uint8 dtype (c10::ScalarType), uint8 ndim, ndim x int64 size; with
  *                      SHAPE_STRIDES in ndim: ndim x int64 stride
- *   SHAPE_LIST         uint8 n (tensors), then n SHAPE_TENSOR bodies (no tag); a longer list is cut
- *                      at 255
- *   SHAPE_SCALAR_LIST  uint8 n, then n items of scalars, or SHAPE_OTHER for what is none
+ *   SHAPE_LIST         uint8 n (tensors), then n SHAPE_TENSOR bodies (no tag); n is 0 for a list
+ *                      that is longer than Kineto writes
+ *   SHAPE_SCALAR_LIST  uint8 n, then n scalar items; SHAPE_OTHER for other elements
  *   SHAPE_INT          int64
  *   SHAPE_REAL         double
  *   SHAPE_COMPLEX      2 x double
- *   SHAPE_SCALAR (its value cannot be told), SHAPE_FALSE, SHAPE_TRUE, SHAPE_OTHER   nothing
- * which is all that Kineto's "Input Dims", "Input Strides", "Input type" and "Concrete Inputs" can
- * tell apart. Numbers are in host order, unaligned. */
+ *   SHAPE_SCALAR (of unknown value), SHAPE_FALSE, SHAPE_TRUE, SHAPE_OTHER   nothing
+ * Kineto's "Input Dims", "Input Strides", "Input type" and "Concrete Inputs" distinguish no more.
+ * Numbers are in host order, unaligned. */
 enum shape_tag {
     SHAPE_OTHER,
     SHAPE_TENSOR,
@@ -230,9 +228,9 @@ static inline size_t shape_body_size(const uint8_t *body)
     return 2 + 8 * ndim * (body[1] & SHAPE_STRIDES ? 2 : 1);
 }
 
-/* DATA_ARGS: named values. An item is a type byte, uint16 key length, key bytes, then 8 bytes of
- * value (ARG_INT int64, ARG_REAL double) or uint32 length + bytes (ARG_TEXT; ARG_SHAPES, without a
- * key: as DATA_SHAPES). */
+/* DATA_ARGS: named values. An item is a type byte, uint16 key length, key bytes, and a value.
+ * ARG_INT int64, ARG_REAL double; ARG_TEXT uint32 length and bytes; ARG_SHAPES, without a key,
+ * uint32 length and a DATA_SHAPES list. */
 enum arg_type { ARG_INT, ARG_REAL, ARG_TEXT, ARG_SHAPES };
 
 /* The record's name; valid as long as the record. */
@@ -241,14 +239,14 @@ static inline struct text record_name(const struct record *r)
     return name_text(r->name, (const char *)(r + 1));
 }
 
-/* Address of the data bytes behind a record's text. */
+/* The record's data bytes. */
 static inline const uint8_t *record_data(const struct record *r)
 {
     return (const uint8_t *)(r + 1) + name_bytes(r->name);
 }
 
-/* How many numbers a mask of extras names. Built in, counting bits is a call where the machine may
- * lack the instruction. */
+/* The number of values that a mask of extras stands for. The compiler's bit count would be a call
+ * on machines that may lack the instruction. */
 static inline unsigned extras_count(unsigned mask)
 {
     mask &= EXTRAS_VALUES;
@@ -257,7 +255,7 @@ static inline unsigned extras_count(unsigned mask)
     return (mask & 0xf) + (mask >> 4);
 }
 
-/* The extra's value; `otherwise` when the record does not carry it. */
+/* The extra's value; `otherwise` if the record does not have it. */
 static inline uint64_t record_extra(const struct record *r, enum record_extra which,
                                     uint64_t otherwise)
 {
@@ -269,17 +267,17 @@ static inline uint64_t record_extra(const struct record *r, enum record_extra wh
     return value;
 }
 
-/* True when the record was a span on its thread's stack. */
+/* True when the record was a span on its thread's stack of open spans. */
 static inline int record_was_span(const struct record *r)
 {
     return r->kind == REC_SPAN || (r->kind == REC_ASYNC && r->async.tid == 0);
 }
 
-/* Slots that a record of this name, with so many bytes of data and these extras, takes. */
+/* Slots of a record with this name, `data_len` bytes of data and these extras. */
 static inline uint64_t record_slots(uint32_t name, uint64_t data_len, uint8_t extras)
 {
     uint64_t bytes = name_bytes(name) + data_len;
-    /* most have none, and counting bits takes a score of instructions where there is none for it */
+    /* most records have none, and counting bits takes some 20 instructions */
     if (extras & EXTRAS_VALUES)
         bytes += 8 * extras_count(extras);
     return 1 + (bytes + RECORD_SLOT - 1) / RECORD_SLOT;

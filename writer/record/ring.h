@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single-producer, single-consumer ring of 64-byte slots. The producer is one application thread:
+/* Single-producer, single-consumer ring of 64-byte slots. The producer is an application thread:
  * reserve, fill, commit; no lock, no allocation, no system call. The consumer is the cprof thread.
- * A record never wraps: a PAD record fills the end. Positions count slots and only grow, from one
- * producer's first record to its last. */
+ * A record never wraps: a PAD record fills the ring's end. Positions count slots and only grow
+ * while one thread produces. */
 #ifndef WRITER_RECORD_RING_H
 #define WRITER_RECORD_RING_H
 
@@ -13,33 +13,31 @@
 #include "writer/record/record_types.h"
 
 struct ring {
-    /* producer's line */
-    /* written by the producer (release), read by the consumer (acquire): first slot not
-     * committed */
+    /* producer's cache line */
+    /* first slot that is not committed; producer writes (release), consumer reads (acquire) */
     _Atomic uint64_t head;
-    uint64_t reserved;   /* producer only: where the record being filled starts */
+    uint64_t reserved;   /* producer only: position of the record being filled */
     uint64_t tail_seen;  /* producer only: the consumer's tail as last read */
     uint64_t slots;      /* capacity, a power of two; constant */
     struct record *base; /* slots x 64 bytes; constant */
     uint64_t filling;    /* producer only: slots of the record being filled */
     char pad[16];
-    /* consumer's line */
-    /* written by the consumer (release), read by the producer (acquire): first slot not yet
-     * taken */
+    /* consumer's cache line */
+    /* first slot that is not taken; consumer writes (release), producer reads (acquire) */
     _Atomic uint64_t tail;
     char pad2[56];
 };
 _Static_assert(offsetof(struct ring, tail) == 64,
                "producer and consumer must not share a cache line");
 
-/* An empty ring in `bytes` of memory, a power of two of slots. Before any producer. */
+/* Makes an empty ring in `bytes` of memory, a power of two of slots. Before any producer. */
 static inline void ring_make(struct ring *r, void *at, uint64_t bytes)
 {
     *r = (struct ring){.slots = bytes / RECORD_SLOT, .base = at};
 }
 
-/* From the first slot again, whose page is present. Empty, and without a producer until the
- * consumer has handed it on. Consumer. */
+/* Restarts an empty ring at its first slot, whose page is present. Consumer, while there is no
+ * producer. */
 static inline void ring_restart(struct ring *r)
 {
     r->reserved = r->tail_seen = 0;
@@ -47,8 +45,8 @@ static inline void ring_restart(struct ring *r)
     atomic_store_explicit(&r->tail, 0, memory_order_relaxed);
 }
 
-/* Room for a record of `slots`; NULL when the ring is too full now. Producer. Calling it again
- * without a commit gives the same place. */
+/* Reserves a record of `slots`; NULL: no room now. Without a commit, the next call returns the same
+ * place. Producer. */
 static inline struct record *ring_reserve(struct ring *r, uint64_t slots)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
@@ -71,29 +69,29 @@ static inline struct record *ring_reserve(struct ring *r, uint64_t slots)
     return &r->base[at];
 }
 
-/* Whether there is room for a record of `slots` without a look at the consumer, and before the
- * ring's end: in most cases. Producer. */
+/* True when a record of `slots` surely fits before the ring's end, without reading the consumer's
+ * tail. False: ring_reserve() must decide. Producer. */
 static inline bool ring_has(const struct ring *r, uint64_t slots)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     return (head & (r->slots - 1)) + slots <= r->slots && head + slots - r->tail_seen <= r->slots;
 }
 
-/* Makes the record from the last ring_reserve() visible to the consumer. Reads nothing of it: its
- * lines may not have come into the cache yet. Producer. */
+/* Commits the record of the last ring_reserve() to the consumer. Does not read the record, whose
+ * lines may not be in the cache yet. Producer. */
 static inline void ring_commit(struct ring *r)
 {
     atomic_store_explicit(&r->head, r->reserved + r->filling, memory_order_release);
 }
 
-/* Position up to which records are committed. Consumer. */
+/* The position up to which records are committed. Consumer. */
 static inline uint64_t ring_head(struct ring *r)
 {
     return atomic_load_explicit(&r->head, memory_order_acquire);
 }
 
-/* The oldest record below `until`, pads skipped; NULL when there is none. Consumer; valid until
- * ring_take(). */
+/* The oldest record before position `until`, skipping pads; NULL: none. Valid until ring_take().
+ * Consumer. */
 static inline const struct record *ring_peek(struct ring *r, uint64_t until)
 {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
@@ -107,7 +105,7 @@ static inline const struct record *ring_peek(struct ring *r, uint64_t until)
     return NULL;
 }
 
-/* Gives the slots of the record from ring_peek() back to the producer. Consumer. */
+/* Returns the slots of the record from ring_peek() to the producer. Consumer. */
 static inline void ring_take(struct ring *r, const struct record *rec)
 {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);

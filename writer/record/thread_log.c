@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making, ending and reusing thread logs. Lock-free list: logs are only ever added at its head and
- * never freed, so that the cprof thread can walk it while threads come and go. They are cut from
- * slabs, each one mapping: a process may have 65,530 of them (vm.max_map_count), and without one
- * left the program itself gets no memory, no library and no thread. */
+/* Creates, ends and reuses thread logs. They are in a lock-free list: logs are added at its head
+ * and never freed, so the cprof thread can walk it while threads come and go. Logs are cut from
+ * slabs, one mapping each. A process may have 65,530 mappings (vm.max_map_count); at the limit the
+ * program would get no memory, library or thread. */
 #include "writer/writer.h"
 
 #include <errno.h>
@@ -14,46 +14,43 @@
 #include "writer/record/edges.h"
 #include "writer/base/base.h"
 
-#define POPULATE_SLOTS                                                                             \
-    ((1u << 20) / RECORD_SLOT)         /* of a ring, at most made present ahead of its owner */
-#define PAGE               (64u << 10) /* however large pages are */
+#define POPULATE_SLOTS     ((1u << 20) / RECORD_SLOT) /* most slots populated ahead of an owner */
+#define PAGE               (64u << 10)                /* a multiple of all page sizes */
 #define PAGE_SLOTS         (PAGE / RECORD_SLOT)
 #define WHOLE_PAGES(bytes) (((bytes) + PAGE - 1) & ~(uint64_t)(PAGE - 1))
-#define LOG_BYTES          WHOLE_PAGES(sizeof(struct thread_log)) /* its ring is behind it */
+#define LOG_BYTES          WHOLE_PAGES(sizeof(struct thread_log)) /* its ring follows it */
 #define SLAB_LOGS          32u
-#define SLAB_LEFT          ((uintptr_t)0xfff) /* however small pages are */
-#define ENDED_MAX          4096u              /* logs that wait for the cprof thread */
+#define SLAB_LEFT          ((uintptr_t)0xfff) /* bits below all page sizes */
+#define ENDED_MAX          4096u /* most logs of ended threads that wait for the cprof thread */
 #define SMALLEST_RING      4096u
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
 __thread struct thread_log *thread_log_self;
-/* the thread-end hook ran: what other destructors record behind it is lost */
+/* the thread-end hook ran: events in later destructors are lost */
 static __thread bool past_end;
 
 _Atomic uint64_t process_losses[LOSS_COUNT];
 
 static struct thread_log *_Atomic first;
 static _Atomic uint32_t made;
-/* logs that are free: with thousands of threads that live, each new one would look at all
- * others' */
+/* number of free logs; if 0, a new thread need not search a list of thousands */
 static _Atomic uint32_t n_free;
-/* logs of threads that have ended, not yet emptied: they pile up while the cprof thread is held
- * up */
+/* number of ended threads' logs, not yet emptied: grows while the cprof thread is held up */
 static _Atomic uint32_t n_ended;
-/* where the next log is to be, the address of a page, and in the low bits how many more the slab
- * has room for. Slabs in use are never unmapped, so that no value comes twice */
+/* Address of the next log, a page; its low bits count the logs left in the slab. Slabs in use are
+ * never unmapped, so no value occurs twice. */
 static _Atomic uintptr_t slab_next;
 static _Atomic bool ready;
 static uint64_t ring_size;
 static pthread_key_t end_key;
-static bool has_key; /* written in the constructor, or at wake-up */
+static bool has_key; /* written in the constructor or at wake-up */
 
 const uint32_t thread_log_not_asked;
 
-/* Runs as the thread ends. The ring stays until the cprof thread has emptied it, which is woken
- * before there are too many. Counted first: who empties it counts it off. */
+/* The thread-end hook. The cprof thread empties the ring later, and is woken before too many wait.
+ * n_ended is incremented before the state is published; the cprof thread decrements it. */
 static void thread_ended(void *arg)
 {
     struct thread_log *log = arg;
@@ -84,7 +81,8 @@ bool thread_log_start(uint64_t ring_bytes)
     return true;
 }
 
-/* Counted first: who takes it counts it off. The count hands nothing on: the state does. */
+/* n_free is incremented before the state is published; the thread that takes the log decrements it.
+ * Relaxed, because the state publishes the log. */
 static void give_back(struct thread_log *log)
 {
     atomic_fetch_add_explicit(&n_free, 1, memory_order_relaxed);
@@ -93,8 +91,8 @@ static void give_back(struct thread_log *log)
 
 /* ---- memory ---- */
 
-/* Without huge pages: a thread of few events would take 2 MB. */
-static void *map(uint64_t bytes, int protection)
+/* Maps memory without huge pages, of which each would cost a thread of few events 2 MB. */
+static void *map_memory(uint64_t bytes, int protection)
 {
     void *at = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
@@ -108,25 +106,24 @@ static uint64_t place_bytes(void)
     return LOG_BYTES + WHOLE_PAGES(ring_size);
 }
 
-/* Its places are out of bounds until they are taken: where memory is promised only as far as there
- * is some (vm.overcommit_memory=2), or where all that is mapped is made present (mlockall()), the
- * others must not count. */
+/* Maps a slab and makes it the current one. Its places stay inaccessible until they are taken, so
+ * that they do not count under vm.overcommit_memory=2 and are not populated under mlockall(). */
 static bool add_slab(uintptr_t used_up)
 {
     uintptr_t n = SLAB_LOGS;
-    char *slab = map(n * place_bytes(), PROT_NONE);
+    char *slab = map_memory(n * place_bytes(), PROT_NONE);
     if (!slab) {
         n = 1;
-        slab = map(place_bytes(), PROT_NONE);
+        slab = map_memory(place_bytes(), PROT_NONE);
     }
     if (!slab)
         return false;
     if (!atomic_compare_exchange_strong(&slab_next, &used_up, (uintptr_t)slab + n))
-        munmap(slab, n * place_bytes()); /* another thread's came first */
+        munmap(slab, n * place_bytes()); /* another thread was first */
     return true;
 }
 
-/* slab_next with a place in it; 0: no memory. */
+/* slab_next with at least one place left; 0: no memory. */
 static uintptr_t next_place(void)
 {
     uintptr_t next;
@@ -136,8 +133,8 @@ static uintptr_t next_place(void)
     return next;
 }
 
-/* The place is made usable before it is taken: what cannot be made so stays for the next one. Two
- * threads may do it to the same. */
+/* Takes a place. It is made accessible before, so that a failure leaves it for the next thread. Two
+ * threads may do that to the same place. */
 static struct thread_log *take_place(void)
 {
     uintptr_t next;
@@ -151,12 +148,12 @@ static struct thread_log *take_place(void)
     return log;
 }
 
-/* Where the address space is limited nothing is mapped ahead. */
+/* Maps a single log, for a limited address space (ulimit -v). */
 static struct thread_log *map_alone(uint64_t *ring)
 {
     if (!space_take(ring, LOG_BYTES))
         return NULL;
-    struct thread_log *log = map(LOG_BYTES + *ring, PROT_READ | PROT_WRITE);
+    struct thread_log *log = map_memory(LOG_BYTES + *ring, PROT_READ | PROT_WRITE);
     if (!log)
         space_give_back(LOG_BYTES + *ring);
     return log;
@@ -173,7 +170,7 @@ static struct thread_log *map_log(void)
 
 /* ---- a log for the calling thread ---- */
 
-static struct thread_log *reuse(void)
+static struct thread_log *reuse_log(void)
 {
     if (atomic_load_explicit(&n_free, memory_order_relaxed) == 0)
         return NULL;
@@ -197,7 +194,7 @@ static struct thread_log *make_log(void)
     if (!log)
         return NULL;
     uint32_t number = atomic_fetch_add(&made, 1) + 1;
-    if (number >= THREADS_MAX) /* others came first; the place stays unused */
+    if (number >= THREADS_MAX) /* other threads were first; the place stays unused */
         return NULL;
     log->number = number;
     log->uncaught = &thread_log_not_asked;
@@ -210,14 +207,15 @@ static struct thread_log *make_log(void)
     return log;
 }
 
-static struct thread_log *attach(void)
+static struct thread_log *attach_log(void)
 {
-    struct thread_log *log = reuse();
+    struct thread_log *log = reuse_log();
     if (log)
         atomic_store(&log->tid, (uint32_t)syscall(SYS_gettid));
     else
         log = make_log();
-    thread_log_self = log; /* before it may allocate: what comes back then has its log */
+    /* before pthread_setspecific(), which may allocate: hooks of that find this log */
+    thread_log_self = log;
     if (log && pthread_setspecific(end_key, log) != 0) {
         thread_log_self = NULL;
         give_back(log);
@@ -231,7 +229,7 @@ struct thread_log *thread_log_attach(void)
     if (!atomic_load_explicit(&ready, memory_order_acquire))
         return NULL;
     int saved = errno;
-    struct thread_log *log = past_end ? NULL : attach();
+    struct thread_log *log = past_end ? NULL : attach_log();
     if (!log)
         thread_log_lost(NULL, LOSS_NO_THREAD, 1);
     errno = saved;
@@ -251,7 +249,7 @@ void thread_log_recycle(struct thread_log *log)
     atomic_store_explicit(&log->torch_thread, 0, memory_order_relaxed);
     atomic_store_explicit(&log->ended_others, false, memory_order_relaxed);
     log->named = 0;
-    ring_restart(&log->ring); /* or short threads would touch all of it, one after another */
+    ring_restart(&log->ring); /* else many short threads would touch all of its pages */
     log->until = 0;
     give_back(log);
     atomic_fetch_add_explicit(&n_ended, UINT32_MAX, memory_order_relaxed); /* one less */
@@ -259,7 +257,7 @@ void thread_log_recycle(struct thread_log *log)
 
 void thread_log_populate(struct thread_log *log, uint64_t head)
 {
-    /* a thread of few events takes little */
+    /* little for a thread with few events */
     uint64_t ahead = head < POPULATE_SLOTS ? head : POPULATE_SLOTS;
     uint64_t until = (head + ahead) & ~(uint64_t)(PAGE_SLOTS - 1);
     until = until < log->ring.slots ? until : log->ring.slots;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that the program gave its threads. A hash table with chains: programs with thousands of
- * threads name them all. */
+/* Names that the program gave its threads. A hash table with chains, because programs with
+ * thousands of threads may name them all. */
 #include "writer/record/thread_names.h"
 
 #include <pthread.h>
@@ -13,24 +13,23 @@
 
 #define BUCKETS 4096u /* a power of two */
 
-/* In the list of its bucket, or in the one of those that are free: the place of the next + 1; 0:
- * none. */
+/* An entry in its bucket's list or in the free list. next: index + 1 of the next entry; 0: none. */
 struct entry {
     struct thread_name name;
     uint32_t next;
-    uint32_t next_ended; /* the same, in the list of those that were found to have ended */
-    bool listed, ended;  /* in that list; it has not been named again since */
+    uint32_t next_ended; /* as `next`, in the list of ended threads */
+    bool listed, ended;  /* listed: in the list of ended threads; ended: not named again since */
 };
 
-/* Under the lock; `used` is also read without it: 0 is the usual case. */
+/* Guarded by names_lock. `used` is also read without it, because it is usually 0. */
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry *entries;
-static uint32_t room, made; /* entries that there is memory for, and that were in use once */
+static uint32_t room, made; /* entries allocated, and entries ever used */
 static uint32_t buckets[BUCKETS], first_free, first_ended;
 static _Atomic uint32_t used;
 
-/* What leads to the thread's entry, or to the end of its chain. The kernel gives numbers one after
- * the other. */
+/* The link to the thread's entry, or the empty link at its chain's end. The kernel counts thread
+ * ids up, so their low bits are the hash. */
 static uint32_t *find_thread(uint32_t tid)
 {
     uint32_t *link = &buckets[tid & (BUCKETS - 1)];
@@ -50,7 +49,7 @@ static bool grow_threads(void)
     return true;
 }
 
-/* NULL: there are too many, or no memory. */
+/* Adds an entry for a thread. NULL: too many, or no memory. */
 static struct thread_name *add_thread(uint32_t tid)
 {
     uint32_t place = first_free;

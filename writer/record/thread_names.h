@@ -6,24 +6,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define THREAD_NAME_MOST 255u   /* bytes of one */
-#define THREAD_NAMES     16384u /* most that are kept; one more is counted */
+#define THREAD_NAME_MOST 255u   /* bytes of a name */
+#define THREAD_NAMES     16384u /* most names; further ones are lost (counted) */
 
 struct thread_name {
-    uint64_t ticks; /* when it was given */
+    uint64_t ticks; /* when the thread got the name */
     uint32_t tid;
     uint32_t len;
     char text[THREAD_NAME_MOST + 1]; /* not terminated */
 };
 
-/* Copies the name of a thread; false: it has none. */
+/* Copies a thread's name. False: it has none. */
 bool thread_names_find(uint32_t tid, struct thread_name *out);
 
-/* The thread has ended: another one may get its number, unless it was named again since. Its name
- * is kept until the next thread_names_forget(). */
+/* Notes that the thread has ended, so another one may get its number. thread_names_forget() then
+ * removes the name, unless the number was named again. */
 void thread_names_ended(uint32_t tid);
 
-/* Forgets the names of the threads that have ended. */
+/* Forgets the names of ended threads. */
 void thread_names_forget(void);
 
 #endif

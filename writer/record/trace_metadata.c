@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metadata and notes: added by any thread, taken by the cprof thread for each flush. */
+/* Metadata and notes: any thread adds, the cprof thread reads them at each flush. */
 #include "writer/record/trace_metadata.h"
 
 #include <pthread.h>
@@ -9,16 +9,16 @@
 #include "writer/os/os.h"
 #include "writer/writer.h"
 
-#define USERS_MAX  64u        /* keys of metadata */
-#define USER_BYTES (1u << 20) /* of keys and values: they are written again with each flush */
-#define GAPS_MAX   64u        /* of more the last ones are one */
+#define USERS_MAX  64u        /* most keys of metadata */
+#define USER_BYTES (1u << 20) /* most bytes of keys and values, which each flush writes again */
+#define GAPS_MAX   64u        /* most gaps; beyond, the last ones are merged */
 
+/* Both as JSON, so that keys that are repaired to the same text count as one. */
 struct user {
-    struct buf key,
-        value; /* key: as JSON, so that two that are repaired to the same text are one */
+    struct buf key, value;
 };
 
-/* Under the lock, but the last two: cprof thread. */
+/* Guarded by texts_lock, except user_text and notes_copy, which only the cprof thread uses. */
 static pthread_mutex_t texts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct user user[USERS_MAX];
 static unsigned users;
@@ -33,7 +33,7 @@ static const char *gap_text;
 static struct {
     uint64_t from; /* ticks */
     const char *words;
-} record_paths[2]; /* the last one first */
+} record_paths[2]; /* the newest first */
 
 void metadata_collect(const char **user_json, const char **notes_json)
 {
@@ -60,7 +60,8 @@ void metadata_collect(const char **user_json, const char **notes_json)
     *notes_json = notes_copy.failed ? "" : notes_copy.data;
 }
 
-/* Puts a new entry into its place and leaves what stood there in *entry. Under the lock. */
+/* Stores an entry under its key, and returns the replaced one in *entry. False: no room. Under the
+ * lock. */
 static bool put_user(struct user *entry)
 {
     unsigned at = 0;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What writer_metadata() and writer_note() gathered, as it stands in a trace. */
+/* The metadata and notes from writer_metadata() and writer_note(), as a trace has them. */
 #ifndef WRITER_RECORD_TRACE_METADATA_H
 #define WRITER_RECORD_TRACE_METADATA_H
 
 #include <stdint.h>
 
-/* The metadata as `"key": value,\n` lines and the notes as `"…", "…"`; "" when there are none or
- * memory is short. Valid until the next call. cprof thread. */
+/* Returns the metadata as `"key": value,\n` lines and the notes as `"…", "…"`; "" if there are none
+ * or no memory. Valid until the next call. cprof thread. */
 void metadata_collect(const char **user_json, const char **notes_json);
 
-/* What writer_record_path() was told last before these ticks, or the one after it where that is not
- * known any more; NULL: nothing. cprof thread. */
+/* Returns what writer_record_path() was last told before `until` (ticks), or the oldest value still
+ * known. NULL: none. cprof thread. */
 const char *metadata_record_path(uint64_t until);
 
-/* The text of writer_gap() where one lies between these ticks; else NULL. */
+/* Returns the text of writer_gap() if a gap overlaps the time from..to (ticks), else NULL. cprof
+ * thread. */
 const char *metadata_gap(uint64_t from, uint64_t to);
 
 #endif
