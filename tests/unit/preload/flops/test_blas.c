@@ -21,7 +21,7 @@ static void expect(uint64_t flops, uint64_t bytes, enum blas_type type)
     setup();
 }
 
-START_TEST(products)
+START_TEST(counts_matrix_products)
 {
     blas_gemm(&w, 3, 4, 5, 1, BLAS_FLOAT);
     expect(120, 4 * (15 + 20 + 12), BLAS_FLOAT);
@@ -38,7 +38,7 @@ START_TEST(products)
 }
 END_TEST
 
-START_TEST(groups)
+START_TEST(counts_grouped_products)
 {
     int m[] = {2, 3}, n[] = {4, 5}, k[] = {6, 7}, size[] = {10, 11};
     blas_groups(&w, m, n, k, 2, size, sizeof(int), BLAS_FLOAT);
@@ -53,7 +53,7 @@ START_TEST(groups)
 }
 END_TEST
 
-START_TEST(triangles)
+START_TEST(counts_syrk_and_trsm)
 {
     blas_syrk(&w, 4, 3, BLAS_FLOAT);
     expect(4 * 5 * 3, 4 * (12 + 10), BLAS_FLOAT);
@@ -68,7 +68,7 @@ START_TEST(triangles)
 }
 END_TEST
 
-START_TEST(what_makes_no_sense)
+START_TEST(leaves_invalid_sizes_unknown)
 {
     blas_gemm(&w, -1, 4, 5, 1, BLAS_FLOAT);
     expect(0, 0, BLAS_UNKNOWN);
@@ -83,7 +83,7 @@ START_TEST(what_makes_no_sense)
 }
 END_TEST
 
-START_TEST(types)
+START_TEST(finds_types_by_cuda_constants)
 {
     ck_assert_int_eq(blas_dtype(0, 68), BLAS_FLOAT);
     ck_assert_int_eq(blas_dtype(0, 77), BLAS_TF32);
@@ -102,11 +102,11 @@ Suite *suite_blas(void)
     Suite *suite = suite_create("blas");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, NULL);
-    tcase_add_test(all, products);
-    tcase_add_test(all, groups);
-    tcase_add_test(all, triangles);
-    tcase_add_test(all, what_makes_no_sense);
-    tcase_add_test(all, types);
+    tcase_add_test(all, counts_matrix_products);
+    tcase_add_test(all, counts_grouped_products);
+    tcase_add_test(all, counts_syrk_and_trsm);
+    tcase_add_test(all, leaves_invalid_sizes_unknown);
+    tcase_add_test(all, finds_types_by_cuda_constants);
     suite_add_tcase(suite, all);
     return suite;
 }

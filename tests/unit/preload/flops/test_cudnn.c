@@ -23,7 +23,7 @@ static void point(int i, int name, const void *to)
     cudnn_plan_set(&at[i], name, 1, &to);
 }
 
-/* Makes plan 60 with an engine for the operations at 50…. */
+/* Makes plan 60 with an engine for the `n` operations from 50 on. Returns the plan's work. */
 static struct blas_work plan_of(int n)
 {
     const void *operations[4] = {&at[50], &at[51], &at[52], &at[53]};
@@ -60,7 +60,7 @@ static void three_tensors(void)
     tensor(3, CUDNN_DATA_FLOAT, 3, result);
 }
 
-START_TEST(a_product)
+START_TEST(counts_a_matrix_product)
 {
     three_tensors();
     matmul(50, 1, 2, 3);
@@ -75,8 +75,8 @@ START_TEST(a_product)
 }
 END_TEST
 
-/* One right matrix for several left ones. */
-START_TEST(broadcast_and_virtual)
+/* One right matrix serves several left ones. A virtual tensor needs no memory. */
+START_TEST(counts_broadcast_and_virtual_tensors)
 {
     const int64_t one[] = {1, 3, 4};
     bool yes = true;
@@ -91,7 +91,7 @@ START_TEST(broadcast_and_virtual)
 }
 END_TEST
 
-START_TEST(groups_of_a_convolution)
+START_TEST(counts_a_grouped_convolution)
 {
     const int64_t x[] = {2, 8, 10, 10}, f[] = {16, 4, 3, 3}, y[] = {2, 16, 8, 8};
     tensor(1, CUDNN_DATA_HALF, 4, x);
@@ -112,8 +112,8 @@ END_TEST
 static const int64_t q[] = {2, 8, 10, 16}, k[] = {2, 2, 12, 16}, v[] = {2, 2, 12, 24},
                      o[] = {2, 8, 10, 24};
 
-/* An attention at 50 of tensors 1 to 4, whose attributes begin with `first`. `more` is a further
- * tensor, or 0. */
+/* An attention operation at 50 with tensors 1 to 4 as the attributes from `first` on. more: another
+ * attribute that it has, or 0. */
 static struct blas_work attention(int type, int first, int more)
 {
     cudnn_plan_made(&at[50], type);
@@ -125,7 +125,7 @@ static struct blas_work attention(int type, int first, int more)
     return plan_of(1);
 }
 
-START_TEST(attention_as_one_operation)
+START_TEST(counts_attention_as_one_operation)
 {
     /* eight heads of queries, two of keys and values */
     tensor(1, CUDNN_DATA_BFLOAT16, 4, q);
@@ -142,14 +142,14 @@ START_TEST(attention_as_one_operation)
     w = attention(back, CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC, 0);
     ck_assert_uint_eq(w.flops, 2 * scores * (3 * 16 + 2 * 24));
     ck_assert_uint_eq(w.bytes, 2 * 2 * elements);
-    /* Attributes by cudnn_graph.h: statistics, scale, subgraph … unfused; gradients; sinks. */
+    /* These attributes of cudnn_graph.h do not change the work: statistics, scale, sinks … */
     static const int same[] = {2804, 2805, 2811, 2814, 2818, 2819};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         ck_assert_uint_eq(attention(forward, 2800, same[i]).type, BLAS_BFLOAT16);
     static const int same_back[] = {2855, 2856, 2859, 2862, 2863, 2867, 2869};
     for (size_t i = 0; i < sizeof same_back / sizeof *same_back; i++)
         ck_assert_uint_eq(attention(back, 2851, same_back[i]).type, BLAS_BFLOAT16);
-    /* Block masks, page tables, lengths, and unknown attributes. */
+    /* Block masks, page tables, lengths and unknown attributes change the work. */
     static const int other[] = {2806, 2807, 2808, 2809, 2810, 2820, 2821, 2822};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         ck_assert_uint_eq(attention(forward, 2800, other[i]).type, BLAS_UNKNOWN);
@@ -163,7 +163,7 @@ START_TEST(attention_as_one_operation)
 }
 END_TEST
 
-START_TEST(what_cannot_be_told)
+START_TEST(leaves_incomplete_plans_unknown)
 {
     const void *offsets = &at[9];
     const int64_t negative[] = {-1, 2, 4}, huge[] = {INT64_MAX, INT64_MAX, 4};
@@ -218,9 +218,9 @@ START_TEST(what_cannot_be_told)
 }
 END_TEST
 
-/* More descriptors than there is room for: the excess is unknown, the others are complete, and
- * freed places are reused. */
-START_TEST(more_than_there_is_room_for)
+/* Descriptors beyond the table's size stay unknown, and the others are complete. Freed places are
+ * reused. */
+START_TEST(survives_more_descriptors_than_places)
 {
     int known = 0;
     for (int round = 0; round < 2; round++) {
@@ -236,7 +236,7 @@ START_TEST(more_than_there_is_room_for)
 }
 END_TEST
 
-static void *come_and_go(void *arg)
+static void *make_and_destroy(void *arg)
 {
     char *mine = arg;
     for (int round = 0; round < 300; round++)
@@ -248,12 +248,13 @@ static void *come_and_go(void *arg)
     return NULL;
 }
 
-START_TEST(threads_make_their_own)
+START_TEST(keeps_plans_while_other_threads_make_descriptors)
 {
     pthread_t threads[3];
     three_tensors();
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, at + 1000 * (i + 1)), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, make_and_destroy, at + 1000 * (i + 1)),
+                         0);
     for (int i = 0; i < 1000; i++) {
         matmul(50, 1, 2, 3);
         ck_assert_uint_eq(plan_of(1).type, BLAS_HALF);
@@ -263,7 +264,7 @@ START_TEST(threads_make_their_own)
 }
 END_TEST
 
-START_TEST(weights_of_recurrent_layers)
+START_TEST(counts_weights_of_recurrent_layers)
 {
     /* torch.nn.LSTM(16, 24): 4 x 24 x 16 + 4 x 24 x 24 */
     struct cudnn_rnn rnn = {CUDNN_LSTM, 0, 0, 16, 24, 24, 1};
@@ -271,8 +272,8 @@ START_TEST(weights_of_recurrent_layers)
     /* GRU(16, 24, 3, bidirectional) */
     rnn = (struct cudnn_rnn){CUDNN_GRU, CUDNN_BIDIRECTIONAL, 0, 16, 24, 24, 3};
     ck_assert_uint_eq(cudnn_weights(&rnn), 2 * 3 * 24 * (16 + 24 + 2 * (48 + 24)));
-    /* LSTM(16, 24, 2, proj_size=5): weight_hh is 96 x 5, weight_hr 5 x 24, the second layer's input
-     * 5 */
+    /* LSTM(16, 24, 2, proj_size=5): weight_hh is 96 x 5, weight_hr 5 x 24. The second layer's input
+     * is 5. */
     rnn = (struct cudnn_rnn){CUDNN_LSTM, 0, 0, 16, 24, 5, 2};
     ck_assert_uint_eq(cudnn_weights(&rnn), 96 * 16 + 96 * 5 + 5 * 24 + 96 * 5 + 96 * 5 + 5 * 24);
     /* RNN whose first layer has no weight for its input */
@@ -285,14 +286,14 @@ Suite *suite_cudnn(void)
 {
     Suite *suite = suite_create("cudnn");
     TCase *all = tcase_create("all");
-    tcase_add_test(all, a_product);
-    tcase_add_test(all, broadcast_and_virtual);
-    tcase_add_test(all, groups_of_a_convolution);
-    tcase_add_test(all, attention_as_one_operation);
-    tcase_add_test(all, what_cannot_be_told);
-    tcase_add_test(all, more_than_there_is_room_for);
-    tcase_add_test(all, threads_make_their_own);
-    tcase_add_test(all, weights_of_recurrent_layers);
+    tcase_add_test(all, counts_a_matrix_product);
+    tcase_add_test(all, counts_broadcast_and_virtual_tensors);
+    tcase_add_test(all, counts_a_grouped_convolution);
+    tcase_add_test(all, counts_attention_as_one_operation);
+    tcase_add_test(all, leaves_incomplete_plans_unknown);
+    tcase_add_test(all, survives_more_descriptors_than_places);
+    tcase_add_test(all, keeps_plans_while_other_threads_make_descriptors);
+    tcase_add_test(all, counts_weights_of_recurrent_layers);
     suite_add_tcase(suite, all);
     return suite;
 }

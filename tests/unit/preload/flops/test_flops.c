@@ -67,25 +67,25 @@ static void add_numbers(uint16_t tag, unsigned n, const int64_t *values)
 
 static struct flops_count n;
 
-static enum flops_told tell(const char *name)
+static enum flops_told count(const char *name)
 {
     const struct flops_row *row = flops_find(name, (uint32_t)strlen(name));
     ck_assert_msg(row != NULL, "%s", name);
-    enum flops_told told = flops_of(row, make_function(), &n);
+    enum flops_told result = flops_of(row, make_function(), &n);
     n_inputs = 0;
-    return told;
+    return result;
 }
 
 static void expect(const char *name, uint64_t flops, uint64_t bytes)
 {
-    ck_assert_msg(tell(name) == FLOPS_COUNTED, "%s is not counted", name);
+    ck_assert_msg(count(name) == FLOPS_COUNTED, "%s is not counted", name);
     ck_assert_msg(n.flops == flops, "%s: %lu flops, not %lu", name, (unsigned long)n.flops,
                   (unsigned long)flops);
     ck_assert_msg(n.bytes == bytes, "%s: %lu bytes, not %lu", name, (unsigned long)n.bytes,
                   (unsigned long)bytes);
 }
 
-START_TEST(names)
+START_TEST(finds_operators_by_their_whole_name)
 {
     ck_assert_ptr_nonnull(flops_find("aten::mm", 8));
     ck_assert_ptr_nonnull(flops_find("aten::mm and more", 8));
@@ -101,13 +101,13 @@ START_TEST(names)
     const struct flops_row *before = NULL;
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
         const struct flops_row *row = flops_find(all[i], (uint32_t)strlen(all[i]));
-        ck_assert_msg(row && row > before, "%s stands in the table twice", all[i]);
+        ck_assert_msg(row && row > before, "%s is in flops.def twice", all[i]);
         before = row;
     }
 }
 END_TEST
 
-START_TEST(matrix_products)
+START_TEST(counts_matrix_products)
 {
     ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 5);
     expect("aten::mm", 2 * 3 * 4 * 5, 4 * (12 + 20 + 15));
@@ -133,8 +133,8 @@ START_TEST(matrix_products)
 }
 END_TEST
 
-/* Four products and four sums of real numbers each. */
-START_TEST(complex_products)
+/* A complex multiply-add is four products and four sums of real numbers. */
+START_TEST(counts_complex_products)
 {
     ADD(COMPLEX_FLOAT, 3, 4), ADD(COMPLEX_FLOAT, 4, 5);
     expect("aten::mm", 8 * 3 * 4 * 5, 8 * (12 + 20 + 15));
@@ -152,8 +152,8 @@ START_TEST(complex_products)
 }
 END_TEST
 
-/* Two groups: each row, column or step of the depth belongs to one of them. */
-START_TEST(groups_of_products)
+/* Two groups: each row, column or index of the inner dimension belongs to one of them. */
+START_TEST(counts_grouped_products)
 {
     ADD(BF16, 10, 4), ADD(BF16, 2, 4, 5), ADD(INT, 2);
     expect("aten::_grouped_mm", 2 * 10 * 4 * 5, 2 * (40 + 40 + 50));
@@ -164,12 +164,12 @@ START_TEST(groups_of_products)
     ADD(24, 3, 10), ADD(24, 10, 5), ADD(FLOAT, 3), ADD(FLOAT, 5), ADD(INT, 2);
     expect("aten::_scaled_grouped_mm", 2 * 3 * 10 * 5, 30 + 50 + 2 * 15);
     ADD(BF16, 10), ADD(BF16, 2, 10, 5), ADD(INT, 2);
-    ck_assert_int_eq(tell("aten::_grouped_mm"), FLOPS_UNKNOWN);
+    ck_assert_int_eq(count("aten::_grouped_mm"), FLOPS_UNKNOWN);
 }
 END_TEST
 
 /* 2 x batch x out x in / groups x kernel x output positions. */
-START_TEST(convolutions)
+START_TEST(counts_convolutions)
 {
     ADD(FLOAT, 2, 6, 9, 7), ADD(FLOAT, 8, 3, 3, 2), add_none();
     INTS(2, 1), INTS(1, 0), INTS(1, 2), add_int(2); /* groups 2: output 5 x 5 */
@@ -192,18 +192,18 @@ START_TEST(convolutions)
 }
 END_TEST
 
-START_TEST(convolution_either_way)
+START_TEST(counts_convolutions_of_other_signatures)
 {
     for (int transposed = 0; transposed < 2; transposed++) {
         ADD(FLOAT, 1, 2, 4), ADD(FLOAT, 2, 2, 3), add_none(), INTS(1), INTS(0), INTS(1);
         add_bool(transposed), INTS(0), add_int(1);
-        ck_assert_int_eq(tell("aten::convolution"), FLOPS_COUNTED);
+        ck_assert_int_eq(count("aten::convolution"), FLOPS_COUNTED);
         ck_assert_uint_eq(n.flops, transposed ? 2 * 8 * 6 : 2 * 2 * 2 * 3 * 2);
     }
     ADD(FLOAT, 2, 3, 8, 8), ADD(FLOAT, 5, 3, 3, 3), INTS(1, 1), INTS(1, 1), INTS(1, 1);
     expect("aten::cudnn_convolution", 2 * 2 * 5 * 3 * 9 * 64, 4 * (384 + 135 + 640));
     ADD(FLOAT, 2, 3, 8, 8), ADD(FLOAT, 5, 3, 3, 3), add_none(), INTS(1, 1), INTS(2, 2), INTS(1, 1);
-    ck_assert_int_eq(tell("aten::mkldnn_convolution"), FLOPS_COUNTED); /* padding before stride */
+    ck_assert_int_eq(count("aten::mkldnn_convolution"), FLOPS_COUNTED); /* padding before stride */
     ck_assert_uint_eq(n.flops, 2 * 2 * 5 * 3 * 9 * 16);
 }
 END_TEST
@@ -216,11 +216,11 @@ static uint64_t backward(bool input, bool weight, bool transposed)
         ADD(FLOAT, 2, 8, 7), ADD(FLOAT, 2, 6, 9), ADD(FLOAT, 8, 6, 3);
     add_none(), INTS(1), INTS(0), INTS(1), add_bool(transposed), INTS(0), add_int(1);
     BOOLS(input, weight, true);
-    ck_assert_int_eq(tell("aten::convolution_backward"), FLOPS_COUNTED);
+    ck_assert_int_eq(count("aten::convolution_backward"), FLOPS_COUNTED);
     return n.flops;
 }
 
-START_TEST(gradients_of_convolutions)
+START_TEST(counts_gradients_of_convolutions)
 {
     uint64_t forward = 2 * 2 * 8 * 7 * 6 * 3;
     ck_assert_uint_eq(backward(true, true, false), 2 * forward);
@@ -230,8 +230,8 @@ START_TEST(gradients_of_convolutions)
 }
 END_TEST
 
-/* scores 2 x 3 heads x 5 x 7; two products over 4 and 8. */
-START_TEST(attention)
+/* 2 x 3 heads x 5 x 7 scores; two products over 4 and 8. */
+START_TEST(counts_attention)
 {
     uint64_t scores = 2 * 3 * 5 * 7, bytes = 4 * (2 * 3 * (5 * 4 + 7 * 4 + 7 * 8 + 5 * 8));
     ADD(FLOAT, 2, 3, 5, 4), ADD(FLOAT, 2, 3, 7, 4), ADD(FLOAT, 2, 3, 7, 8);
@@ -243,15 +243,15 @@ START_TEST(attention)
     ADD(FLOAT, 2, 5, 3, 4), ADD(FLOAT, 2, 7, 3, 4), ADD(FLOAT, 2, 7, 3, 8), add_none(), add_none();
     expect("aten::_flash_attention_forward", 2 * scores * (4 + 8), bytes);
     ADD(FLOAT, 2, 3, 5, 4), ADD(FLOAT, 2, 1, 7, 4), ADD(FLOAT, 2, 1, 7, 8); /* shared heads */
-    ck_assert_int_eq(tell("aten::_scaled_dot_product_efficient_attention"), FLOPS_COUNTED);
+    ck_assert_int_eq(count("aten::_scaled_dot_product_efficient_attention"), FLOPS_COUNTED);
     ck_assert_uint_eq(n.flops, 2 * scores * (4 + 8));
     ADD(FLOAT, 2, 5, 3, 4), ADD(FLOAT, 2, 7, 3, 4), ADD(FLOAT, 2, 7, 3, 8), ADD(INT, 3);
-    ck_assert_int_eq(tell("aten::_flash_attention_forward"), FLOPS_UNKNOWN); /* packed sequences */
+    ck_assert_int_eq(count("aten::_flash_attention_forward"), FLOPS_UNKNOWN); /* packed sequences */
 }
 END_TEST
 
 /* 5 steps of 2 samples: w_ih 128 x 16, w_hh 128 x 32. */
-START_TEST(recurrent_layers)
+START_TEST(counts_recurrent_layers)
 {
     uint64_t weights = 128 * 16 + 128 * 32;
     ADD(FLOAT, 5, 2, 16), ADD(FLOAT, 128, 16), ADD(FLOAT, 128, 32);
@@ -266,7 +266,7 @@ START_TEST(recurrent_layers)
 }
 END_TEST
 
-START_TEST(element_by_element)
+START_TEST(counts_elementwise_operators)
 {
     ADD(FLOAT, 3, 1), ADD(FLOAT, 1, 5);
     expect("aten::add", 3, 4 * (3 + 5 + 15)); /* as torch.profiler: elements of the first input */
@@ -277,7 +277,7 @@ START_TEST(element_by_element)
     add(l->tag_int, NULL), ADD(HALF, 2, 3); /* 2 ** tensor */
     expect("aten::pow", 6, 2 * (6 + 6));
     add(l->tag_int, NULL), add_int(3);
-    ck_assert_int_eq(tell("aten::pow"), FLOPS_UNKNOWN);
+    ck_assert_int_eq(count("aten::pow"), FLOPS_UNKNOWN);
     ADD(FLOAT, 2, 3), ADD(FLOAT, 2, 3), ADD(FLOAT, 2, 3);
     expect("aten::addcdiv_", 18, 4 * 24);
     ADD(HALF, 2, 3);
@@ -295,7 +295,7 @@ START_TEST(element_by_element)
 }
 END_TEST
 
-START_TEST(lists_of_tensors)
+START_TEST(counts_operators_on_tensor_lists)
 {
     for (int i = 0; i < 2; i++) {
         void *tensors[] = {MADE(FLOAT, 2, 3), MADE(FLOAT, 4)};
@@ -310,11 +310,11 @@ START_TEST(lists_of_tensors)
     expect("aten::_fused_adam_", 13 * 10, 4 * 70); /* four lists read, three written */
     void *tensors[] = {MADE(FLOAT, 2, 3), undefined};
     add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 2, tensors));
-    ck_assert_int_eq(tell("aten::_foreach_add_"), FLOPS_UNKNOWN);
+    ck_assert_int_eq(count("aten::_foreach_add_"), FLOPS_UNKNOWN);
 }
 END_TEST
 
-START_TEST(memory_only)
+START_TEST(counts_bytes_of_memory_operators)
 {
     ADD(FLOAT, 2, 3), ADD(HALF, 2, 3);
     expect("aten::copy_", 0, 24 + 12);
@@ -326,7 +326,7 @@ START_TEST(memory_only)
 END_TEST
 
 /* 20 rows of 8 in three bags. */
-START_TEST(bags_of_rows)
+START_TEST(counts_embedding_bags)
 {
     for (int mode = 0; mode < 3; mode++) { /* sum, mean, max */
         ADD(FLOAT, 100, 8), ADD(LONG, 20), ADD(LONG, 3), add_bool(false), add_int(mode);
@@ -337,38 +337,38 @@ START_TEST(bags_of_rows)
 }
 END_TEST
 
-START_TEST(what_cannot_be_told)
+START_TEST(leaves_unreadable_inputs_unknown)
 {
     void *symbolic = MADE(FLOAT, 3, 4);
     SET(symbolic, l->ti_flags, uint8_t, (uint8_t)l->mask_symbolic);
     add(l->tag_tensor, symbolic), ADD(FLOAT, 4, 5);
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
+    ck_assert_int_eq(count("aten::mm"), FLOPS_UNKNOWN);
     void *nested = MADE(FLOAT, 3, 4);
     SET(nested, l->ti_key_set, uint64_t, UINT64_C(1) << l->key_nested);
     add(l->tag_tensor, nested), ADD(FLOAT, 4, 5);
-    ck_assert_int_eq(tell("aten::bmm"), FLOPS_UNKNOWN);
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN); /* no inputs */
+    ck_assert_int_eq(count("aten::bmm"), FLOPS_UNKNOWN);
+    ck_assert_int_eq(count("aten::mm"), FLOPS_UNKNOWN); /* no inputs */
     ADD(FLOAT, 3, 4);
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
+    ck_assert_int_eq(count("aten::mm"), FLOPS_UNKNOWN);
     add_int(3), ADD(FLOAT, 4, 5);
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
+    ck_assert_int_eq(count("aten::mm"), FLOPS_UNKNOWN);
     ADD(FLOAT, INT64_C(1) << 40, 1 << 20), ADD(FLOAT, 1 << 20, 1 << 20);
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN); /* more than 63 bits */
+    ck_assert_int_eq(count("aten::mm"), FLOPS_UNKNOWN); /* more than 63 bits */
     ADD(FLOAT, 2, 3), ADD(FLOAT, 8, 3, 3, 3), add_none(), INTS(1, 1), INTS(1, 1), INTS(1, 1);
-    ck_assert_int_eq(tell("aten::conv2d"), FLOPS_UNKNOWN);
+    ck_assert_int_eq(count("aten::conv2d"), FLOPS_UNKNOWN);
     ADD(FLOAT, 1, 3, 8, 8), ADD(FLOAT, 8, 3, 3, 3), add_none(), INTS(0, 1), INTS(1, 1), INTS(1, 1);
-    ck_assert_int_eq(tell("aten::conv2d"), FLOPS_UNKNOWN); /* stride 0 */
+    ck_assert_int_eq(count("aten::conv2d"), FLOPS_UNKNOWN); /* stride 0 */
 }
 END_TEST
 
-START_TEST(what_is_counted_elsewhere)
+START_TEST(skips_operators_that_compute_nothing_themselves)
 {
     ADD(FLOAT, 1, 3, 8, 8), ADD(FLOAT, 8, 3, 3, 3), add_none(), INTS(1, 1);
     add(l->tag_string, NULL), INTS(1, 1), add_int(1); /* padding="same" */
-    ck_assert_int_eq(tell("aten::conv2d"), FLOPS_NONE);
-    device = 13; /* meta: nothing is computed */
+    ck_assert_int_eq(count("aten::conv2d"), FLOPS_NONE);
+    device = 13; /* the device meta computes nothing */
     ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 5);
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+    ck_assert_int_eq(count("aten::mm"), FLOPS_NONE);
 }
 END_TEST
 
@@ -406,7 +406,7 @@ static void *sparse(bool coo, int64_t stored)
 #define SPARSE(stored) add(l->tag_tensor, sparse(coo, stored))
 
 /* Each stored number is multiplied by a row or column of the other matrix. */
-START_TEST(sparse_matrices)
+START_TEST(counts_sparse_products)
 {
     for (int coo = 0; coo < 2; coo++) {
         uint64_t index_bytes = coo ? 2 * 5 * 8 : (5 + 4) * 8;
@@ -423,7 +423,7 @@ START_TEST(sparse_matrices)
         SPARSE(5), add_int(2);
         expect("aten::mul", 5, index_bytes + 4 * (5 + 5));
         SPARSE(5), add(l->tag_tensor,
-                       /* torch passes numbers as such tensors */
+                       /* torch passes a number as a tensor without dimensions */
                        on_device(tensor(FLOAT, 0, (int64_t[]){1})));
         expect("aten::mul", 5, index_bytes + 4 * (5 + 5 + 1));
         add(l->tag_tensor, on_device(tensor(FLOAT, 0, (int64_t[]){1}))), SPARSE(5);
@@ -431,20 +431,21 @@ START_TEST(sparse_matrices)
         SPARSE(5), SPARSE(7);
         expect("aten::copy_", 0, 4 * (5 + 7) + 2 * index_bytes + (coo ? 2 : 1) * 2 * 8);
         SPARSE(5), SPARSE(5);
-        ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
+        ck_assert_int_eq(count("aten::mm"), FLOPS_UNKNOWN);
         SPARSE(5), ADD(FLOAT, 3, 4);
-        ck_assert_int_eq(tell("aten::add"), FLOPS_UNKNOWN);
-        SPARSE(5), ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 4); /* selects the wanted entries */
-        ck_assert_int_eq(tell("aten::addmm"), FLOPS_UNKNOWN);
+        ck_assert_int_eq(count("aten::add"), FLOPS_UNKNOWN);
+        /* the sparse matrix selects entries of the product */
+        SPARSE(5), ADD(FLOAT, 3, 4), ADD(FLOAT, 4, 4);
+        ck_assert_int_eq(count("aten::addmm"), FLOPS_UNKNOWN);
         add(l->tag_tensor, with_key((uint16_t)(l->key_sparse + !coo))), ADD(FLOAT, 4, 7);
-        /* a tensor that stands for another one */
-        ck_assert_int_eq(tell("aten::mm"), FLOPS_UNKNOWN);
+        /* a wrapper: it has a sparse key but neither sparse class */
+        ck_assert_int_eq(count("aten::mm"), FLOPS_UNKNOWN);
     }
 }
 END_TEST
 
-/* The weight's own shape may be the library's. */
-START_TEST(packed_weights)
+/* A packed weight may have a shape of the library's own. */
+START_TEST(counts_products_of_packed_weights)
 {
     ADD(FLOAT, 2, 3, 8), ADD(FLOAT, 99), ADD(FLOAT, 5, 8), add_none(), add_int(6);
     expect("mkl::_mkl_linear", 2 * 6 * 5 * 8, 4 * (48 + 40));
@@ -472,8 +473,8 @@ START_TEST(packed_weights)
 }
 END_TEST
 
-/* Only the name shows that it is a product. */
-START_TEST(what_looks_like_a_product)
+/* Operators without a row in flops.def. Their names say that they are products. */
+START_TEST(guesses_products_by_name)
 {
     static const char *const products[] = {"quantized::linear_dynamic", "quantized::linear_relu",
                                            "mine::fused_gemm_bias",     "aten::_new_mm",
@@ -501,24 +502,24 @@ START_TEST(what_looks_like_a_product)
 }
 END_TEST
 
-/* For tensors that only stand for others, the operators inside get the counts. */
-START_TEST(what_stands_for_others)
+/* A wrapper tensor only stands for another tensor. The operators inside it are counted. */
+START_TEST(skips_wrapper_tensors)
 {
     const uint16_t keys[] = {l->key_python, l->key_vmap, l->key_old_vmap, l->key_grad_wrapper};
     for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++) {
         add(l->tag_tensor, with_key(keys[i])), ADD(FLOAT, 4, 5);
-        ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+        ck_assert_int_eq(count("aten::mm"), FLOPS_NONE);
         ADD(FLOAT, 5, 3), add(l->tag_tensor, with_key(keys[i]));
-        ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+        ck_assert_int_eq(count("aten::mm"), FLOPS_NONE);
         ADD(FLOAT, 3, 4), add(l->tag_tensor, with_key(keys[i]));
-        ck_assert_int_eq(tell("aten::add"), FLOPS_NONE);
+        ck_assert_int_eq(count("aten::add"), FLOPS_NONE);
         add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 2,
                                       (void *[]){MADE(FLOAT, 3, 4), with_key(keys[i])}));
-        ck_assert_int_eq(tell("aten::_foreach_sqrt_"), FLOPS_NONE);
-        void *symbolic = with_key(keys[i]); /* its sizes are ignored */
+        ck_assert_int_eq(count("aten::_foreach_sqrt_"), FLOPS_NONE);
+        void *symbolic = with_key(keys[i]); /* the wrapper's sizes do not matter */
         SET(symbolic, l->ti_flags, uint8_t, (uint8_t)l->mask_symbolic);
         add(l->tag_tensor, symbolic), ADD(FLOAT, 4, 5);
-        ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+        ck_assert_int_eq(count("aten::mm"), FLOPS_NONE);
     }
     struct torch_layout unknown = *l; /* a version whose keys are unknown */
     unknown.key_python = unknown.key_vmap = TORCH_LAYOUT_ABSENT;
@@ -526,7 +527,7 @@ START_TEST(what_stands_for_others)
     torch_api.layout = &unknown;
     flops_start();
     add(l->tag_tensor, with_key(l->key_python)), ADD(FLOAT, 4, 5);
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_COUNTED);
+    ck_assert_int_eq(count("aten::mm"), FLOPS_COUNTED);
     torch_api.layout = l;
 }
 END_TEST
@@ -539,7 +540,7 @@ static size_t two_inputs(const void *function)
 
 /* A transform of torch.func leaves unwrapped values on the stack, before the operator's own
  * inputs. */
-START_TEST(what_was_unwrapped)
+START_TEST(reads_inputs_after_unwrapped_values)
 {
     torch_api.num_inputs = two_inputs;
     add(l->tag_tensor, with_key(l->key_grad_wrapper)), ADD(FLOAT, 4, 5);
@@ -548,16 +549,16 @@ START_TEST(what_was_unwrapped)
     expect("aten::mm", 120, 4 * (12 + 20 + 15));
     add(l->tag_tensor, with_key(l->key_grad_wrapper)), ADD(FLOAT, 4, 5);
     ADD(FLOAT, 7, 4), add(l->tag_tensor, with_key(l->key_vmap));
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_NONE);
+    ck_assert_int_eq(count("aten::mm"), FLOPS_NONE);
     torch_api.num_inputs = NULL;
 }
 END_TEST
 
-START_TEST(where_it_is_done)
+START_TEST(reports_device_and_dtype)
 {
     device = CUDA;
     ADD(BF16, 3, 4), ADD(BF16, 4, 5);
-    ck_assert_int_eq(tell("aten::mm"), FLOPS_COUNTED);
+    ck_assert_int_eq(count("aten::mm"), FLOPS_COUNTED);
     ck_assert_int_eq(n.device_type, CUDA);
     ck_assert_int_eq(n.device_index, 3);
     ck_assert_uint_eq(n.dtype, BF16);
@@ -569,27 +570,27 @@ Suite *suite_flops(void)
     Suite *suite = suite_create("flops");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, start, NULL);
-    tcase_add_test(all, names);
-    tcase_add_test(all, matrix_products);
-    tcase_add_test(all, complex_products);
-    tcase_add_test(all, groups_of_products);
-    tcase_add_test(all, convolutions);
-    tcase_add_test(all, convolution_either_way);
-    tcase_add_test(all, gradients_of_convolutions);
-    tcase_add_test(all, attention);
-    tcase_add_test(all, recurrent_layers);
-    tcase_add_test(all, element_by_element);
-    tcase_add_test(all, lists_of_tensors);
-    tcase_add_test(all, memory_only);
-    tcase_add_test(all, bags_of_rows);
-    tcase_add_test(all, what_cannot_be_told);
-    tcase_add_test(all, what_is_counted_elsewhere);
-    tcase_add_test(all, what_stands_for_others);
-    tcase_add_test(all, sparse_matrices);
-    tcase_add_test(all, packed_weights);
-    tcase_add_test(all, what_looks_like_a_product);
-    tcase_add_test(all, what_was_unwrapped);
-    tcase_add_test(all, where_it_is_done);
+    tcase_add_test(all, finds_operators_by_their_whole_name);
+    tcase_add_test(all, counts_matrix_products);
+    tcase_add_test(all, counts_complex_products);
+    tcase_add_test(all, counts_grouped_products);
+    tcase_add_test(all, counts_convolutions);
+    tcase_add_test(all, counts_convolutions_of_other_signatures);
+    tcase_add_test(all, counts_gradients_of_convolutions);
+    tcase_add_test(all, counts_attention);
+    tcase_add_test(all, counts_recurrent_layers);
+    tcase_add_test(all, counts_elementwise_operators);
+    tcase_add_test(all, counts_operators_on_tensor_lists);
+    tcase_add_test(all, counts_bytes_of_memory_operators);
+    tcase_add_test(all, counts_embedding_bags);
+    tcase_add_test(all, leaves_unreadable_inputs_unknown);
+    tcase_add_test(all, skips_operators_that_compute_nothing_themselves);
+    tcase_add_test(all, skips_wrapper_tensors);
+    tcase_add_test(all, counts_sparse_products);
+    tcase_add_test(all, counts_products_of_packed_weights);
+    tcase_add_test(all, guesses_products_by_name);
+    tcase_add_test(all, reads_inputs_after_unwrapped_values);
+    tcase_add_test(all, reports_device_and_dtype);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/steps/steps.h: schedules of the program's, which may take long, be left, or end
- * their thread. */
+/* Tests of preload/steps/steps.h: a callback of the program that chooses each step's action. The
+ * callback may take long, be left by a jump, or end its thread. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@ static int64_t asked[64];
 static struct train_time asked_at[64];
 static unsigned n_asked;
 
-/* Every third step from the second on; marks a step itself, which does not count. */
+/* Records every third step from step 1 on. Marks a step itself; that mark does not count. */
 static int choose(const struct train_time *time, int64_t number, void *answer)
 {
     asked[n_asked] = number;
@@ -24,7 +24,7 @@ static int choose(const struct train_time *time, int64_t number, void *answer)
     return answer ? *(int *)answer : number % 3 == 1 ? ACTION_ACTIVE_AND_SAVE : ACTION_SKIP;
 }
 
-START_TEST(a_schedule_of_the_programs)
+START_TEST(asks_the_callback_for_each_step)
 {
     config.wait = config.warmup = 0;
     name_files("{batch}.json");
@@ -56,7 +56,7 @@ START_TEST(a_schedule_of_the_programs)
 }
 END_TEST
 
-START_TEST(what_is_no_action_is_skipped)
+START_TEST(skips_invalid_actions_with_one_line)
 {
     int answer = 4;
     start(false);
@@ -77,13 +77,13 @@ START_TEST(what_is_no_action_is_skipped)
 }
 END_TEST
 
-START_TEST(a_schedule_decides_inside_regions_only)
+START_TEST(asks_the_callback_only_inside_regions)
 {
     start(false);
     steps_choose_by(choose, NULL);
     MARK();
     steps_region(true);
-    ck_assert_int_eq(asked[2], 0); /* counted from the region's beginning */
+    ck_assert_int_eq(asked[2], 0); /* step numbers count from the region's start */
     MARK();
     check_step(2, ACTION_ACTIVE_AND_SAVE, ALL);
     steps_region(false);
@@ -94,13 +94,13 @@ START_TEST(a_schedule_decides_inside_regions_only)
 }
 END_TEST
 
-static unsigned epochs_told;
+static unsigned epochs_ended;
 
-static void look(void)
+static void ignore_call(void)
 {
 }
 
-static void pass_moment(const struct train_moment *at)
+static void ignore_moment(const struct train_moment *at)
 {
     (void)at;
 }
@@ -108,15 +108,15 @@ static void pass_moment(const struct train_moment *at)
 static void count_epoch(const struct train_moment *at)
 {
     (void)at;
-    epochs_told++;
+    epochs_ended++;
 }
 
-static const struct listener counts_epochs = {.look = look,
-                                              .step_end = pass_moment,
+static const struct listener counts_epochs = {.look = ignore_call,
+                                              .step_end = ignore_moment,
                                               .epoch_end = count_epoch,
-                                              .window_open = pass_moment,
-                                              .window_close = pass_moment,
-                                              .end = look};
+                                              .window_open = ignore_moment,
+                                              .window_close = ignore_moment,
+                                              .end = ignore_call};
 
 /* The numbers of torch.profiler.schedule(wait=1, warmup=1, active=3), which knows nothing of
  * epochs. */
@@ -128,9 +128,9 @@ static int choose_as_torch(const struct train_time *time, int64_t number, void *
     return cycle[number % 5];
 }
 
-/* Epochs of three steps end in steps 3 (active), 6 (warmup), 9 (active and save) and 12: each
- * window goes on. */
-START_TEST(an_epoch_ends_no_window_that_the_schedule_wants_to_go_on)
+/* Epochs of three steps end at steps 3 (active), 6 (warmup), 9 (active and save) and 12. The
+ * windows continue across them. */
+START_TEST(epoch_end_keeps_a_continuing_window)
 {
     name_files("{epoch}.{batch}.json");
     writer_listen(&counts_epochs);
@@ -142,23 +142,23 @@ START_TEST(an_epoch_ends_no_window_that_the_schedule_wants_to_go_on)
             steps_end_epoch(true);
         ck_assert_int_eq(steps_action(), choose_as_torch(NULL, i, NULL));
     }
-    steps_choose_by(NULL, NULL); /* the settings' schedule is over by now */
+    steps_choose_by(NULL, NULL); /* the schedule of the settings has no more windows */
     finish();
     ck_assert_uint_eq(session_files(""), 2);
     ck_assert_uint_eq(session_files("1.5.json"), 1); /* steps 2 to 4 */
     ck_assert_uint_eq(session_files("3.10.json"), 1);
-    ck_assert_uint_eq(epochs_told, 4);
+    ck_assert_uint_eq(epochs_ended, 4);
 }
 END_TEST
 
-/* Only the second epoch is wanted, and of it a trace without the next one's first step. */
+/* Records the second epoch only. Its trace must not hold the third epoch's first step. */
 static int choose_by_epoch(const struct train_time *time, int64_t number, void *unused)
 {
     (void)number, (void)unused;
     return time->epoch == 1 ? ACTION_ACTIVE : ACTION_SKIP;
 }
 
-START_TEST(an_epoch_ends_the_window_where_the_schedule_says_so)
+START_TEST(epoch_end_closes_a_window_on_skip)
 {
     name_files("{epoch}.{batch}.json");
     writer_listen(&counts_epochs);
@@ -173,11 +173,11 @@ START_TEST(an_epoch_ends_the_window_where_the_schedule_says_so)
     finish();
     ck_assert_uint_eq(session_files(""), 1);
     ck_assert_uint_eq(session_files("1.6.json"), 1);
-    ck_assert_uint_eq(epochs_told, 3);
+    ck_assert_uint_eq(epochs_ended, 3);
 }
 END_TEST
 
-START_TEST(an_epoch_ends_the_window_of_a_schedule_that_counts_by_epochs)
+START_TEST(epoch_end_closes_a_window_in_epoch_scope)
 {
     int answer = ACTION_ACTIVE;
     config.schedule_scope = SCHEDULE_EPOCH;
@@ -218,7 +218,7 @@ static void *mark_meanwhile(void *unused)
     return unused;
 }
 
-START_TEST(marks_that_come_while_it_decides_are_counted)
+START_TEST(counts_marks_made_during_the_callback)
 {
     pthread_t other;
     pthread_barrier_init(&meeting, NULL, 2);
@@ -243,9 +243,9 @@ static int choose_to_leave(const struct train_time *time, int64_t number, void *
     return number % 2 ? ACTION_ACTIVE : ACTION_SKIP;
 }
 
-/* An exception of another language does the same. The step that it was about goes on as the one
- * before. */
-START_TEST(a_schedule_that_is_left)
+/* A C++ exception leaves the callback in the same way. The step without an answer keeps the action
+ * of the step before it. */
+START_TEST(recovers_from_a_jump_out_of_the_callback)
 {
     start(false);
     steps_choose_by(choose_to_leave, NULL);
@@ -272,9 +272,9 @@ static __attribute__((noinline)) void mark_deep(int depth)
     room[0]++;
 }
 
-/* Marks that come from deeper in the stack than the schedule was called from look as if it made
- * them, for a while. */
-START_TEST(a_schedule_that_is_left_for_good)
+/* The callback was left, but marks come from deeper stack frames than its own. For a while, they
+ * look like marks that the callback makes. */
+START_TEST(recovers_when_marks_come_from_deeper_frames)
 {
     start(false);
     steps_choose_by(choose_to_leave, NULL);
@@ -305,8 +305,8 @@ static void *mark_once(void *unused)
     return unused;
 }
 
-/* pthread_join() comes back before the kernel has let go of the thread, and until then its answer
- * is waited for. */
+/* pthread_join() can return before the kernel has removed the thread. Until then, steps.c waits for
+ * the thread's answer. */
 static void mark_in_a_thread_that_ends(void)
 {
     pthread_t other;
@@ -316,8 +316,8 @@ static void mark_in_a_thread_that_ends(void)
         sched_yield();
 }
 
-/* It is cancelled there, or ends by itself: other threads' marks count. */
-START_TEST(a_thread_that_ends_in_the_schedule)
+/* The thread calls pthread_exit(), as if it were cancelled. Marks of other threads still count. */
+START_TEST(recovers_from_a_thread_ending_in_the_callback)
 {
     start(false);
     steps_choose_by(choose_to_end, NULL);
@@ -352,8 +352,8 @@ static int choose_to_be_slow_and_end(const struct train_time *time, int64_t numb
     return ACTION_ACTIVE;
 }
 
-/* As many marks wait as may; they count, and so does the next one. */
-START_TEST(what_waited_for_a_thread_that_ended_is_counted)
+/* At most 64 marks wait. They count, and so does the next mark. */
+START_TEST(counts_marks_that_waited_for_an_ended_thread)
 {
     start(false);
     steps_choose_by(choose_to_be_slow_and_end, NULL);
@@ -365,7 +365,7 @@ START_TEST(what_waited_for_a_thread_that_ended_is_counted)
 }
 END_TEST
 
-/* A program that stops in its schedule still ends well. */
+/* Ends the program inside the callback. */
 static int choose_the_end(const struct train_time *time, int64_t number, void *unused)
 {
     (void)time, (void)unused;
@@ -376,7 +376,7 @@ static int choose_the_end(const struct train_time *time, int64_t number, void *u
     return ACTION_ACTIVE;
 }
 
-START_TEST(an_exit_in_the_schedule)
+START_TEST(saves_the_trace_when_the_callback_exits)
 {
     start(false);
     steps_choose_by(choose_the_end, NULL);
@@ -393,18 +393,18 @@ Suite *suite_choosers(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, session_teardown);
     tcase_set_timeout(all, 30);
-    tcase_add_test(all, a_schedule_of_the_programs);
-    tcase_add_test(all, what_is_no_action_is_skipped);
-    tcase_add_test(all, a_schedule_decides_inside_regions_only);
-    tcase_add_test(all, an_epoch_ends_no_window_that_the_schedule_wants_to_go_on);
-    tcase_add_test(all, an_epoch_ends_the_window_where_the_schedule_says_so);
-    tcase_add_test(all, an_epoch_ends_the_window_of_a_schedule_that_counts_by_epochs);
-    tcase_add_test(all, marks_that_come_while_it_decides_are_counted);
-    tcase_add_test(all, a_schedule_that_is_left);
-    tcase_add_test(all, a_schedule_that_is_left_for_good);
-    tcase_add_test(all, a_thread_that_ends_in_the_schedule);
-    tcase_add_test(all, what_waited_for_a_thread_that_ended_is_counted);
-    tcase_add_test(all, an_exit_in_the_schedule);
+    tcase_add_test(all, asks_the_callback_for_each_step);
+    tcase_add_test(all, skips_invalid_actions_with_one_line);
+    tcase_add_test(all, asks_the_callback_only_inside_regions);
+    tcase_add_test(all, epoch_end_keeps_a_continuing_window);
+    tcase_add_test(all, epoch_end_closes_a_window_on_skip);
+    tcase_add_test(all, epoch_end_closes_a_window_in_epoch_scope);
+    tcase_add_test(all, counts_marks_made_during_the_callback);
+    tcase_add_test(all, recovers_from_a_jump_out_of_the_callback);
+    tcase_add_test(all, recovers_when_marks_come_from_deeper_frames);
+    tcase_add_test(all, recovers_from_a_thread_ending_in_the_callback);
+    tcase_add_test(all, counts_marks_that_waited_for_an_ended_thread);
+    tcase_add_test(all, saves_the_trace_when_the_callback_exits);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/torch/torch_memory.c through the functions it interposes; without torch they
- * allocate by themselves. Each release is recorded exactly when its allocation was, on whatever
- * thread it happens. */
+/* Tests of preload/torch/torch_memory.c through the functions that it interposes. Without torch,
+ * these allocate by themselves. A release is recorded if and only if its allocation was, on any
+ * thread. */
 #include "preload/torch/torch.h"
 
 #include <check.h>
@@ -35,8 +35,8 @@ void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t 
                                                          struct c10_device device);
 void _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(void *self, size_t bytes);
 
-#define get  _ZN3c109alloc_cpuEm
-#define give _ZN3c108free_cpuEPv
+#define allocate _ZN3c109alloc_cpuEm
+#define release  _ZN3c108free_cpuEPv
 
 static void setup(void)
 {
@@ -79,82 +79,82 @@ static void check_no_record(void)
     ck_assert(!thread_log_self || !next(thread_log_self));
 }
 
-START_TEST(an_allocation_and_its_release)
+START_TEST(records_allocations_and_releases)
 {
-    char *a = get(1000), *b = get(24);
+    char *a = allocate(1000), *b = allocate(24);
     ck_assert(a && b);
     ck_assert_uint_eq((uintptr_t)a % 64, 0);
     memset(a, 1, 1000);
     check_record(a, 1000, 1000);
     check_record(b, 24, 1024);
-    give(a);
+    release(a);
     check_record(a, -1000, 24);
-    give(b);
+    release(b);
     check_record(b, -24, 0);
-    give(NULL);
+    release(NULL);
     check_no_record();
 }
 END_TEST
 
-START_TEST(nothing_while_the_gate_is_closed)
+START_TEST(records_nothing_while_the_gate_is_closed)
 {
-    char *seen = get(10);
+    char *seen = allocate(10);
     check_record(seen, 10, 10);
     writer_set_gate(GATE_SPANS | GATE_MARKERS);
-    char *unseen = get(20);
-    give(seen);
+    char *unseen = allocate(20);
+    release(seen);
     writer_set_gate(GATE_MEMORY);
-    give(unseen);
+    release(unseen);
     check_no_record();
 }
 END_TEST
 
-START_TEST(a_window_begins_with_nothing)
+START_TEST(forgets_allocations_of_earlier_windows)
 {
-    char *old = get(100), *other = get(200);
+    char *old = allocate(100), *other = allocate(200);
     check_record(old, 100, 100);
     check_record(other, 200, 300);
     torch_memory_restart();
-    char *fresh = get(8);
+    char *fresh = allocate(8);
     check_record(fresh, 8, 8);
-    give(old); /* not seen being made in this window */
+    release(old); /* not allocated in this window */
     check_no_record();
-    give(fresh);
+    release(fresh);
     check_record(fresh, -8, 0);
-    for (unsigned i = 0; i < 200000; i++) /* the number of a window comes again */
+    for (unsigned i = 0; i < 200000; i++) /* the window's number wraps around */
         torch_memory_restart();
-    fresh = get(5);
+    fresh = allocate(5);
     check_record(fresh, 5, 5);
-    give(fresh);
+    release(fresh);
     check_record(fresh, -5, 0);
-    give(other);
+    release(other);
 }
 END_TEST
 
-/* What is kept with an allocation has room for the lower bits of a window's number only. */
-START_TEST(a_window_is_not_taken_for_one_of_last_week)
+/* An entry of the table has room for the low bits of the window's number only. */
+START_TEST(tells_windows_apart_when_their_number_wraps)
 {
     char *old[3];
     for (unsigned i = 0; i < 3; i++)
-        check_record(old[i] = get(100), 100, 100 * (i + 1));
+        check_record(old[i] = allocate(100), 100, 100 * (i + 1));
     for (unsigned i = 1; i <= 65536; i++) {
         torch_memory_restart();
         if (i >= 65535)
-            give(old[i - 65535]);
+            release(old[i - 65535]);
         check_no_record();
     }
     for (unsigned i = 65537; i <= 1u << 20; i++)
         torch_memory_restart();
-    give(old[2]);
+    release(old[2]);
     check_no_record();
 }
 END_TEST
 
-START_TEST(an_address_is_given_out_again_and_again)
+START_TEST(records_reused_addresses)
 {
     for (unsigned i = 1; i < 200000; i++) {
-        void *a = get(i);
-        give(a);
+        void *a = allocate(i);
+        release(a);
         if (i % 1000 == 0) {
             const struct record *r;
             int64_t sum = 0;
@@ -171,13 +171,13 @@ START_TEST(an_address_is_given_out_again_and_again)
 }
 END_TEST
 
-START_TEST(more_than_the_table_holds_is_counted)
+START_TEST(counts_allocations_beyond_the_table)
 {
     enum { N = 160000 };
     static void *blocks[N];
     uint64_t records = 0, releases = 0;
     for (unsigned i = 0; i < N; i++)
-        blocks[i] = get(1);
+        blocks[i] = allocate(1);
     while (next(thread_log_self))
         records++;
     uint64_t lost = atomic_load(&process_losses[LOSS_MEMORY_TABLE]);
@@ -185,29 +185,29 @@ START_TEST(more_than_the_table_holds_is_counted)
     ck_assert_uint_gt(records, 100000);
     ck_assert_uint_eq(records + lost, N);
     for (unsigned i = 0; i < N; i++)
-        give(blocks[i]);
+        release(blocks[i]);
     while (next(thread_log_self))
         releases++;
     ck_assert_uint_eq(releases, records);
-    void *again = get(3);
+    void *again = allocate(3);
     check_record(again, 3, 3);
-    give(again);
+    release(again);
 }
 END_TEST
 
-/* Neighbours have neighbouring entries, and large tensors stand at multiples of powers of two:
- * neither may fill up a part of the table. */
-START_TEST(dense_and_far_apart)
+/* Neighbours in memory have neighbouring entries, and addresses of large tensors are multiples of
+ * powers of two. Neither may fill up a part of the table. */
+START_TEST(holds_dense_and_aligned_addresses)
 {
     enum { SMALL = 30000, LARGE = 2000, LARGE_BYTES = 2 << 20 };
     static void *blocks[SMALL + LARGE];
     for (unsigned i = 0; i < SMALL + LARGE; i++)
-        blocks[i] = get(i < SMALL ? 64 : LARGE_BYTES);
+        blocks[i] = allocate(i < SMALL ? 64 : LARGE_BYTES);
     for (unsigned i = 0; i < SMALL + LARGE; i++)
         ck_assert_ptr_nonnull(next(thread_log_self));
     ck_assert_uint_eq(atomic_load(&process_losses[LOSS_MEMORY_TABLE]), 0);
     for (unsigned i = 0; i < SMALL + LARGE; i++)
-        give(blocks[i]);
+        release(blocks[i]);
     for (unsigned i = 0; i < SMALL + LARGE; i++)
         ck_assert_ptr_nonnull(next(thread_log_self));
     check_no_record();
@@ -220,32 +220,33 @@ END_TEST
 #define ROUNDS  60000u
 #define SLOTS   512u
 
-static _Atomic(void *) shared_slots[SLOTS]; /* blocks that wait for whoever comes to release them */
+static _Atomic(void *) shared_slots[SLOTS]; /* blocks that any thread may release */
 static _Atomic int64_t made, released;
 
-static void *trade(void *number)
+static void *exchange_blocks(void *number)
 {
     uint32_t random = (uint32_t)(uintptr_t)number;
     for (unsigned i = 0; i < ROUNDS; i++) {
         random = random * 1664525 + 1013904223;
         size_t bytes = 1 + (random >> 10) % 1000;
-        void *block = get(bytes);
+        void *block = allocate(bytes);
         memset(block, 0, bytes);
         void *old = atomic_exchange(&shared_slots[random >> 20 & (SLOTS - 1)], block);
         atomic_fetch_add(&made, 1);
         if (old) {
             atomic_fetch_add(&released, 1);
-            give(old);
+            release(old);
         }
     }
     return NULL;
 }
 
-START_TEST(threads_release_what_others_allocated)
+START_TEST(records_releases_on_other_threads)
 {
     pthread_t threads[THREADS];
     for (uintptr_t i = 0; i < THREADS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, trade, (void *)(i * 77 + 5)), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, exchange_blocks, (void *)(i * 77 + 5)),
+                         0);
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     uint64_t allocations = 0, releases = 0;
@@ -262,11 +263,11 @@ START_TEST(threads_release_what_others_allocated)
     ck_assert_uint_eq(allocations, (uint64_t)made);
     ck_assert_uint_eq(releases, (uint64_t)released);
     ck_assert_uint_eq(atomic_load(&process_losses[LOSS_MEMORY_TABLE]), 0);
-    void *last = get(1); /* the total that all threads kept together */
+    void *last = allocate(1); /* the total of all threads */
     check_record(last, 1, sum + 1);
-    give(last);
+    release(last);
     for (unsigned i = 0; i < SLOTS; i++)
-        give(atomic_load(&shared_slots[i]));
+        release(atomic_load(&shared_slots[i]));
     sum = 0;
     for (const struct record *r; (r = next(thread_log_self));)
         sum = r->memory.bytes < 0 ? sum + 1 : sum;
@@ -281,9 +282,9 @@ static void *allocate_and_release(void *unused)
     while (!atomic_load_explicit(&over, memory_order_relaxed)) {
         void *blocks[8];
         for (unsigned i = 0; i < 8; i++)
-            blocks[i] = get(100);
+            blocks[i] = allocate(100);
         for (unsigned i = 0; i < 8; i++)
-            give(blocks[i]);
+            release(blocks[i]);
         struct thread_log *log = thread_log_self;
         atomic_store(&log->ring.tail, ring_head(&log->ring));
     }
@@ -301,9 +302,9 @@ START_TEST(windows_begin_while_threads_allocate)
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     torch_memory_restart();
-    void *a = get(7); /* the table is whole */
+    void *a = allocate(7); /* the table still works */
     check_record(a, 7, 7);
-    give(a);
+    release(a);
     check_record(a, -7, 0);
     ck_assert_uint_eq(atomic_load(&process_losses[LOSS_MEMORY_TABLE]), 0);
 }
@@ -311,7 +312,7 @@ END_TEST
 
 /* ---- what torch reports ---- */
 
-START_TEST(reports_of_devices)
+START_TEST(records_reports_of_gpus_only)
 {
     struct c10_device cpu = {0, -1}, gpu = {1, 3};
     int block;
@@ -334,7 +335,7 @@ START_TEST(reports_of_devices)
         ck_assert_int_eq(extra.total_reserved, 70);
         ck_assert_int_eq(extra.device_type, 1);
         ck_assert_int_eq(extra.device_index, 3);
-        check_no_record(); /* the CPU's come from its allocator */
+        check_no_record(); /* the interposed CPU allocator records CPU memory */
         writer_set_gate(GATE_SPANS);
         _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(&block, 1, 2, 3, gpu);
         check_no_record();
@@ -358,10 +359,10 @@ static void check_failed(int64_t bytes, int64_t allocated, int64_t reserved,
     ck_assert_int_eq(extra.device_index, device.index);
 }
 
-START_TEST(failed_allocations)
+START_TEST(records_failed_allocations_once)
 {
     struct c10_device cpu = {0, -1}, gpu = {1, 2};
-    void *a = get(100);
+    void *a = allocate(100);
     check_record(a, 100, 100);
     _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(5, 6, 7, gpu);
     check_failed(5, 6, 7, gpu);
@@ -370,21 +371,21 @@ START_TEST(failed_allocations)
     _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(NULL, 1 << 20);
     check_failed(1 << 20, 100, 0, cpu);
     _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(1 << 20, 1, 2, cpu);
-    check_no_record(); /* it was told above */
+    check_no_record(); /* reported above */
     writer_set_gate(GATE_SPANS);
     _ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm(NULL, 1 << 20);
     check_no_record();
-    give(a);
+    release(a);
 }
 END_TEST
 
-/* The operator that the program called goes with an allocation, not the one that it came to. */
+/* An allocation has the operator that the program called, not an operator inside that one. */
 static void check_operator(struct thread_log *log, const char *operator)
 {
-    void *a = get(1);
+    void *a = allocate(1);
     const struct record *r = next(log);
     assert_named(r, operator);
-    give(a);
+    release(a);
     r = next(log);
     ck_assert_uint_eq(record_name(r).len, 0);
 }
@@ -394,7 +395,7 @@ static struct open_span *open_op(struct thread_log *log, enum category category,
     return span_open(log, name, category, name, (uint32_t)strlen(name));
 }
 
-START_TEST(the_operator_that_asked)
+START_TEST(names_the_operator_that_the_program_called)
 {
     struct thread_log *log = thread_log_get();
     check_operator(log, "");
@@ -415,14 +416,14 @@ START_TEST(the_operator_that_asked)
 }
 END_TEST
 
-START_TEST(the_module_that_asked)
+START_TEST(names_the_module_of_an_allocation)
 {
     struct thread_log *log = thread_log_get();
     struct open_span *module = open_op(log, CAT_MODULE, "Net.fc");
     span_set_extra(log, module, EXTRA_MODULE, 77);
-    open_op(log, CAT_CPU_OP, "aten::linear"); /* it takes the module over */
+    open_op(log, CAT_CPU_OP, "aten::linear"); /* inherits the module */
     ck_assert_uint_eq(span_module(log), 77);
-    void *a = get(1);
+    void *a = allocate(1);
     const struct record *r = next(log);
     ck_assert_uint_eq(record_extra(r, EXTRA_MODULE, 0), 77);
     struct extras stack = {.mask = 1u << EXTRA_STACK, .value = {[EXTRA_STACK] = 5}};
@@ -433,7 +434,7 @@ START_TEST(the_module_that_asked)
     ck_assert_uint_eq(record_extra(r, EXTRA_MODULE, 0), 77);
     span_close(log, "aten::linear");
     span_close(log, module->key);
-    give(a);
+    release(a);
 }
 END_TEST
 
@@ -443,19 +444,19 @@ Suite *suite_torch_memory(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, NULL);
     tcase_set_timeout(all, 60);
-    tcase_add_test(all, an_allocation_and_its_release);
-    tcase_add_test(all, nothing_while_the_gate_is_closed);
-    tcase_add_test(all, a_window_begins_with_nothing);
-    tcase_add_test(all, a_window_is_not_taken_for_one_of_last_week);
-    tcase_add_test(all, an_address_is_given_out_again_and_again);
-    tcase_add_test(all, more_than_the_table_holds_is_counted);
-    tcase_add_test(all, dense_and_far_apart);
-    tcase_add_test(all, threads_release_what_others_allocated);
+    tcase_add_test(all, records_allocations_and_releases);
+    tcase_add_test(all, records_nothing_while_the_gate_is_closed);
+    tcase_add_test(all, forgets_allocations_of_earlier_windows);
+    tcase_add_test(all, tells_windows_apart_when_their_number_wraps);
+    tcase_add_test(all, records_reused_addresses);
+    tcase_add_test(all, counts_allocations_beyond_the_table);
+    tcase_add_test(all, holds_dense_and_aligned_addresses);
+    tcase_add_test(all, records_releases_on_other_threads);
     tcase_add_test(all, windows_begin_while_threads_allocate);
-    tcase_add_test(all, reports_of_devices);
-    tcase_add_test(all, failed_allocations);
-    tcase_add_test(all, the_operator_that_asked);
-    tcase_add_test(all, the_module_that_asked);
+    tcase_add_test(all, records_reports_of_gpus_only);
+    tcase_add_test(all, records_failed_allocations_once);
+    tcase_add_test(all, names_the_operator_that_the_program_called);
+    tcase_add_test(all, names_the_module_of_an_allocation);
     suite_add_tcase(suite, all);
     return suite;
 }

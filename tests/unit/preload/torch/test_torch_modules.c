@@ -14,7 +14,7 @@
 #include "tests/support/capture.h"
 
 static int (*run_text)(const char *);
-static const char junk[] = "a key";
+static const char key_of_range[] = "a key";
 static char seen[64][128]; /* path of the module in which look(n) was called */
 
 static bool start_python(void)
@@ -33,7 +33,7 @@ static bool start_python(void)
     return true;
 }
 
-/* As an edge does it. */
+/* Switches the hooks as a step edge does. */
 static void switch_now(bool on)
 {
     torch_modules_switch(on);
@@ -124,7 +124,7 @@ static void switch_to(bool on)
     run("wait()\n");
 }
 
-START_TEST(hooks_come_and_go)
+START_TEST(installs_and_removes_hooks)
 {
     if (!prepare())
         return;
@@ -142,7 +142,7 @@ START_TEST(hooks_come_and_go)
 }
 END_TEST
 
-START_TEST(paths)
+START_TEST(names_modules_by_path)
 {
     if (!prepare())
         return;
@@ -154,10 +154,10 @@ START_TEST(paths)
         "net()\n"
         "look(3)\n"
         "b.look = 4\n"
-        "b()\n" /* on its own: it has its name */
+        "b()\n" /* called alone, b still has its path */
         "c = Leaf()\n"
         "c.look = 5\n"
-        "net.forward = c\n" /* nobody's child */
+        "net.forward = c\n" /* c is no module's child */
         "net()\n"
         "d = Leaf()\n"
         "d.look = 6\n"
@@ -178,16 +178,16 @@ START_TEST(paths)
         "Net.(Leaf)", "Net.late",         "Model", "Broken"};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         ck_assert_str_eq(seen[i], expected[i]);
-    /* torch's own answer looks into the module's __dict__, which makes each later attribute slower:
-     * 20 ns a call in CPython 3.11 */
+    /* Module.__getattr__() reads the module's __dict__, which makes later attributes slower: 20 ns
+     * a call in CPython 3.11. */
     run("assert not asked, asked\n");
     ck_assert_uint_eq(atomic_load(&thread_log_self->depth), 0);
     ck_assert_str_eq(capture_stderr(), "");
 }
 END_TEST
 
-/* Nothing is kept alive, and a module at the address of a dead one is not taken for it. */
-START_TEST(modules_die)
+/* cprof keeps no module alive, and gives a module at a dead module's address its own name. */
+START_TEST(keeps_no_module_alive)
 {
     if (!prepare())
         return;
@@ -216,9 +216,9 @@ START_TEST(modules_die)
 }
 END_TEST
 
-/* Hooks that go while modules run, and come back when those are dead: nothing of them is touched,
- * and what follows is in no module. */
-START_TEST(hooks_go_inside_a_module)
+/* Hooks are removed while modules run, and return when those modules are dead. cprof must not touch
+ * the dead modules, and later code is in no module. */
+START_TEST(survives_hook_removal_inside_a_module)
 {
     if (!prepare())
         return;
@@ -240,7 +240,7 @@ START_TEST(hooks_go_inside_a_module)
             "junk = [bytes(size) for size in range(2000)]\n");
         ck_assert_uint_eq(atomic_load(&thread_log_self->depth), 3);
         if (i % 2) /* below a range of another kind */
-            span_open(thread_log_self, junk, CAT_USER_ANNOTATION, "range", 5);
+            span_open(thread_log_self, key_of_range, CAT_USER_ANNOTATION, "range", 5);
         switch_to(true);
         run("class New(Leaf): pass\n"
             "new = New(c=Leaf())\n"
@@ -251,7 +251,7 @@ START_TEST(hooks_go_inside_a_module)
         ck_assert_str_eq(seen[1], "New.c");
         ck_assert_str_eq(seen[2], "");
         if (i % 2)
-            span_close(thread_log_self, junk);
+            span_close(thread_log_self, key_of_range);
         switch_to(false);
         torch_modules_enter(thread_log_self);
         ck_assert_uint_eq(atomic_load(&thread_log_self->depth), 0);
@@ -260,7 +260,7 @@ START_TEST(hooks_go_inside_a_module)
 }
 END_TEST
 
-START_TEST(torch_is_still_being_imported)
+START_TEST(waits_for_the_import_of_torch)
 {
     if (!prepare())
         return;
@@ -268,7 +268,7 @@ START_TEST(torch_is_still_being_imported)
     switch_to(true);
     run("assert not befores\n"
         "nn.__spec__._initializing = False\n");
-    switch_to(true); /* as an operator asks again, later */
+    switch_to(true); /* as a later operator does */
     run("assert len(befores) == 1\n");
     ck_assert_str_eq(capture_stderr(), "");
 }
@@ -286,14 +286,14 @@ static const char dynamo[] =
     "    return stand_in('torch._dynamo')\n"
     "def frame(): return sys.modules['torch._dynamo.eval_frame']\n";
 
-START_TEST(dynamo_comes)
+START_TEST(removes_hooks_when_dynamo_compiles)
 {
     if (!prepare())
         return;
     run(dynamo);
     switch_to(true);
     run("for finder in sys.meta_path: finder.find_spec('torch._dynamo', None)\n"
-        "assert not befores\n" /* gone before it is there */
+        "assert not befores\n" /* hooks are removed before the import begins */
         "bring_dynamo().__spec__._initializing = True\n");
     switch_to(true);
     run("assert not befores\n"
@@ -302,7 +302,7 @@ START_TEST(dynamo_comes)
     run("assert len(befores) == len(handler.start_callbacks) == 1\n"
         "assert frame().cached_backends == {1: None}\n");
     ck_assert_str_eq(capture_stderr(), "");
-    run("handler.start_callbacks[0]('args')\n" /* it compiles */
+    run("handler.start_callbacks[0]('args')\n" /* dynamo compiles */
         "assert not befores and type(frame().cached_backends) is dict\n"
         "assert frame().cached_backends == {1: None}\n");
     ck_assert_uint_eq(capture_lines(capture_stderr(), "torch.compile is used"), 1);
@@ -312,7 +312,7 @@ START_TEST(dynamo_comes)
 }
 END_TEST
 
-START_TEST(torch_compile_is_called)
+START_TEST(removes_hooks_when_torch_compile_is_called)
 {
     if (!prepare())
         return;
@@ -320,7 +320,7 @@ START_TEST(torch_compile_is_called)
     run("bring_dynamo()\n");
     switch_to(true);
     run("assert befores\n"
-        "frame().cached_backends.setdefault(2, None)\n" /* disable() and the like */
+        "frame().cached_backends.setdefault(2, None)\n" /* as disable() does */
         "assert befores\n"
         "backend = object()\n"
         "assert frame().cached_backends.setdefault(3, backend) is backend\n"
@@ -330,7 +330,7 @@ START_TEST(torch_compile_is_called)
 }
 END_TEST
 
-START_TEST(torch_without_a_way_to_watch)
+START_TEST(installs_no_hooks_without_dynamos_callbacks)
 {
     if (!prepare())
         return;
@@ -344,7 +344,7 @@ START_TEST(torch_without_a_way_to_watch)
 END_TEST
 
 /* torch before 2.0 runs no hook when forward() raises. */
-START_TEST(no_hook_behind_an_exception)
+START_TEST(recovers_from_exceptions_before_torch_2)
 {
     if (!prepare())
         return;
@@ -372,9 +372,9 @@ START_TEST(no_hook_behind_an_exception)
 }
 END_TEST
 
-START_TEST(without_python)
+START_TEST(does_nothing_without_python)
 {
-    switch_now(true); /* not asked for */
+    switch_now(true); /* not started yet */
     torch_modules_start();
     switch_now(true);
     switch_now(false);
@@ -386,16 +386,16 @@ Suite *suite_torch_modules(void)
     Suite *suite = suite_create("torch_modules");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 30);
-    tcase_add_test(all, without_python);
-    tcase_add_test(all, hooks_come_and_go);
-    tcase_add_test(all, paths);
-    tcase_add_test(all, modules_die);
-    tcase_add_test(all, hooks_go_inside_a_module);
-    tcase_add_test(all, torch_is_still_being_imported);
-    tcase_add_test(all, dynamo_comes);
-    tcase_add_test(all, torch_compile_is_called);
-    tcase_add_test(all, torch_without_a_way_to_watch);
-    tcase_add_test(all, no_hook_behind_an_exception);
+    tcase_add_test(all, does_nothing_without_python);
+    tcase_add_test(all, installs_and_removes_hooks);
+    tcase_add_test(all, names_modules_by_path);
+    tcase_add_test(all, keeps_no_module_alive);
+    tcase_add_test(all, survives_hook_removal_inside_a_module);
+    tcase_add_test(all, waits_for_the_import_of_torch);
+    tcase_add_test(all, removes_hooks_when_dynamo_compiles);
+    tcase_add_test(all, removes_hooks_when_torch_compile_is_called);
+    tcase_add_test(all, installs_no_hooks_without_dynamos_callbacks);
+    tcase_add_test(all, recovers_from_exceptions_before_torch_2);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/torch/torch_names.h: an operator's name is known by where it stands, and is
- * never taken for another one that stands there later. */
+/* Tests of preload/torch/torch_names.h: names of operators are cached by address. A name is never
+ * mistaken for another name that is later at the same address. */
 #include "preload/torch/torch_names.h"
 
 #include <check.h>
@@ -26,7 +26,7 @@ static void setup(void)
     flops_start();
 }
 
-static const struct known_name *look(const char *text)
+static const struct known_name *check_lookup(const char *text)
 {
     const struct known_name *known = torch_name(log_, text, &room);
     struct text name = name_text(known->name, text);
@@ -39,31 +39,32 @@ static const struct known_name *look(const char *text)
 
 static bool has_number(const char *text)
 {
-    return look(text)->name & NAME_NUMBERED;
+    return check_lookup(text)->name & NAME_NUMBERED;
 }
 
-START_TEST(known_from_the_second_time_on)
+START_TEST(numbers_names_from_the_second_lookup_on)
 {
     static const char mm[] = "aten::mm", linear[] = "aten::linear", all[] = "c10d::allreduce_",
                       comms[] = "record_param_comms";
     ck_assert(!has_number(mm));
     for (int i = 0; i < 3; i++) {
         ck_assert(has_number(mm));
-        ck_assert_ptr_ne(look(mm), &room);
+        ck_assert_ptr_ne(check_lookup(mm), &room);
     }
-    ck_assert_ptr_nonnull(look(mm)->about);
-    ck_assert_uint_eq(look(mm)->about_c10d, C10D_NONE);
+    ck_assert_ptr_nonnull(check_lookup(mm)->about);
+    ck_assert_uint_eq(check_lookup(mm)->about_c10d, C10D_NONE);
     for (int i = 0; i < 3; i++) {
-        ck_assert_ptr_eq(look(linear)->about, flops_guess(linear)); /* what it calls is counted */
-        ck_assert_uint_eq(look(all)->about_c10d, C10D_TRANSFER);
-        ck_assert_uint_eq(look(comms)->about_c10d, C10D_COMMS);
+        /* not counted itself: its inner operators are */
+        ck_assert_ptr_eq(check_lookup(linear)->about, flops_guess(linear));
+        ck_assert_uint_eq(check_lookup(all)->about_c10d, C10D_TRANSFER);
+        ck_assert_uint_eq(check_lookup(comms)->about_c10d, C10D_COMMS);
     }
-    ck_assert_uint_eq(look(mm)->name, numbered_name(mm, 8));
+    ck_assert_uint_eq(check_lookup(mm)->name, numbered_name(mm, 8));
 }
 END_TEST
 
-/* As when a library's operators go and another one's come. */
-START_TEST(another_name_in_the_same_place)
+/* As when one library of operators is unloaded and another one is loaded. */
+START_TEST(notices_another_name_at_an_address)
 {
     static const char *const names[] = {"aten::mm",  "aten::bmm", "aten::mm_", "aten::m",
                                         "aten::add", "aten::mul", "aten::mm",  "aten::mm and more",
@@ -73,13 +74,13 @@ START_TEST(another_name_in_the_same_place)
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             strcpy(place, names[i]);
             for (int again = 0; again <= times; again++)
-                look(place);
+                check_lookup(place);
         }
 }
 END_TEST
 
-/* As the engine makes them: anew for each call, where another one stood or will stand. */
-START_TEST(made_anew_at_other_addresses)
+/* As autograd's engine makes names: anew for each call, at addresses that other names also use. */
+START_TEST(finds_names_at_other_addresses)
 {
     static const char *const names[] = {"autograd::engine::evaluate_function: AddmmBackward0",
                                         "torch::autograd::AccumulateGrad", "MulBackward0"};
@@ -89,13 +90,14 @@ START_TEST(made_anew_at_other_addresses)
         char *place = strcpy(places[i * 7 % 5], name);
         ck_assert_int_eq(has_number(place), i >= 3);
         if (i >= 3)
-            ck_assert_uint_eq(look(place)->name, numbered_name(name, (uint32_t)strlen(name)));
+            ck_assert_uint_eq(check_lookup(place)->name,
+                              numbered_name(name, (uint32_t)strlen(name)));
     }
 }
 END_TEST
 
-/* Texts that are made for one call would use up the numbers. */
-START_TEST(what_never_comes_again_gets_no_number)
+/* Names that are made for one call would use up the numbers. */
+START_TEST(gives_no_number_to_one_time_names)
 {
     static char place[64];
     for (int i = 0; i < 3 * (int)NUMBERED_MOST; i++) {
@@ -103,13 +105,13 @@ START_TEST(what_never_comes_again_gets_no_number)
         ck_assert(!has_number(place));
     }
     static const char mm[] = "aten::mm";
-    look(mm);
+    check_lookup(mm);
     ck_assert(has_number(mm));
 }
 END_TEST
 
-/* Names of all lengths, at the very end of what may be read, before and behind a page's end. */
-START_TEST(nothing_is_read_that_is_not_there)
+/* Names of all lengths: at the end of mapped memory, and across a page's end. */
+START_TEST(reads_nothing_beyond_mapped_memory)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *pages = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -121,15 +123,15 @@ START_TEST(nothing_is_read_that_is_not_there)
             memset(at, 'a' + (int)(len % 26), len);
             at[len] = '\0';
             for (int i = 0; i < 3; i++)
-                look(at);
+                check_lookup(at);
         }
     }
     munmap(pages, 2 * page);
 }
 END_TEST
 
-/* More names than there are places: what has none is looked up each time. */
-START_TEST(more_than_there_is_room_for)
+/* More names than the cache holds: the others are looked up each time. */
+START_TEST(looks_up_names_beyond_the_cache)
 {
     enum { N = 4 << KNOWN_BITS };
     static char names[N][32];
@@ -137,7 +139,7 @@ START_TEST(more_than_there_is_room_for)
         snprintf(names[i], sizeof names[i], "aten::operator_%d", i);
     for (int times = 0; times < 3; times++)
         for (int i = 0; i < N; i++)
-            look(names[i]);
+            check_lookup(names[i]);
 }
 END_TEST
 
@@ -146,12 +148,12 @@ Suite *suite_torch_names(void)
     Suite *suite = suite_create("torch_names");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, NULL);
-    tcase_add_test(all, known_from_the_second_time_on);
-    tcase_add_test(all, another_name_in_the_same_place);
-    tcase_add_test(all, made_anew_at_other_addresses);
-    tcase_add_test(all, what_never_comes_again_gets_no_number);
-    tcase_add_test(all, nothing_is_read_that_is_not_there);
-    tcase_add_test(all, more_than_there_is_room_for);
+    tcase_add_test(all, numbers_names_from_the_second_lookup_on);
+    tcase_add_test(all, notices_another_name_at_an_address);
+    tcase_add_test(all, finds_names_at_other_addresses);
+    tcase_add_test(all, gives_no_number_to_one_time_names);
+    tcase_add_test(all, reads_nothing_beyond_mapped_memory);
+    tcase_add_test(all, looks_up_names_beyond_the_cache);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/torch/torch_shapes.c on objects laid out by hand as torch 2.13 lays them out;
- * what comes out is what torch_layout.h says that torch.profiler writes. */
+/* Tests of preload/torch/torch_shapes.c on objects laid out by hand as in torch 2.13. The output is
+ * what torch.profiler writes, according to torch_layout.h. */
 #include "preload/torch/torch.h"
 
 #include <check.h>
@@ -11,7 +11,7 @@
 #include "tests/support/torch_objects.h"
 #include "writer/writer.h"
 
-/* ---- what comes out ---- */
+/* ---- expected output ---- */
 
 static uint8_t expected[8192];
 static size_t n_expected;
@@ -54,7 +54,7 @@ static void expect_real(double value)
     expect_number(&value, sizeof value);
 }
 
-/* The bits of a double where a c10::IValue has them. */
+/* A double as the payload of a c10::IValue. */
 static void *bits(double value)
 {
     void *payload;
@@ -75,7 +75,7 @@ static void *complex_holder(double real, double imaginary)
 #define EXPECT_BODY(dtype, ...)                                                                    \
     expect_body(dtype, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
 
-/* Runs on an operator with the inputs added so far. */
+/* Writes the shapes of an operator with the inputs added so far. */
 static uint32_t run(uint8_t *out, uint32_t size)
 {
     return torch_shapes(make_function(), out, size);
@@ -91,7 +91,7 @@ static void check(void)
     n_expected = 0;
 }
 
-START_TEST(tensors)
+START_TEST(writes_types_sizes_and_strides)
 {
     add(l->tag_tensor, TENSOR(FLOAT, 3, 4));
     expect(SHAPE_TENSOR);
@@ -102,7 +102,7 @@ START_TEST(tensors)
     add(l->tag_tensor, TENSOR(FLOAT, 1, 2, 3, 4, 5));
     expect(SHAPE_TENSOR);
     EXPECT_BODY(FLOAT, 1, 2, 3, 4, 5);
-    add(l->tag_tensor, TENSOR(45, 1, 2, 3, 4, 5, 6, 7)); /* its sizes stand elsewhere */
+    add(l->tag_tensor, TENSOR(45, 1, 2, 3, 4, 5, 6, 7)); /* more than five sizes are on the heap */
     expect(SHAPE_TENSOR);
     EXPECT_BODY(45, 1, 2, 3, 4, 5, 6, 7);
     add(l->tag_tensor, TENSOR(FLOAT, 0, INT64_C(1) << 40, 0));
@@ -112,7 +112,7 @@ START_TEST(tensors)
 }
 END_TEST
 
-START_TEST(tensors_without_sizes)
+START_TEST(marks_tensors_without_sizes)
 {
     void *nested = TENSOR(FLOAT, 2), *symbolic = TENSOR(FLOAT, 2);
     void *untyped = TENSOR(l->dtype_undefined, 2);
@@ -128,10 +128,10 @@ START_TEST(tensors_without_sizes)
     add(l->tag_tensor, nested);
     add(l->tag_tensor, symbolic);
     add(l->tag_tensor, untyped);
-    add(l->tag_tensor, tensor(FLOAT, 65, sizes)); /* no tensor has so many */
+    add(l->tag_tensor, tensor(FLOAT, 65, sizes)); /* torch allows 64 dimensions */
     for (unsigned i = 0; i < 6; i++)
         expect(SHAPE_OTHER);
-    add(l->tag_tensor, subclass); /* has the sizes that its wrapper was made with */
+    add(l->tag_tensor, subclass); /* has the sizes that the wrapper was made with */
     expect(SHAPE_TENSOR);
     EXPECT_BODY(FLOAT, 7);
     add(l->tag_tensor, tensor(FLOAT, 64, sizes));
@@ -141,7 +141,7 @@ START_TEST(tensors_without_sizes)
 }
 END_TEST
 
-START_TEST(sparse_tensors_have_no_strides)
+START_TEST(writes_sparse_tensors_without_strides)
 {
     for (unsigned key = l->key_sparse - 1u; key < l->key_nested; key++) { /* mkldnn, COO, CSR */
         void *sparse = TENSOR(FLOAT, 7, 8);
@@ -154,7 +154,7 @@ START_TEST(sparse_tensors_have_no_strides)
 }
 END_TEST
 
-START_TEST(scalars_have_their_values)
+START_TEST(writes_values_of_scalars)
 {
     add(l->tag_int, (void *)(uintptr_t)INT64_MIN);
     expect_int(INT64_MIN);
@@ -162,7 +162,7 @@ START_TEST(scalars_have_their_values)
     expect_real(-0.1);
     add(l->tag_bool, (void *)(uintptr_t)1);
     expect(SHAPE_TRUE);
-    add(l->tag_bool, (void *)(uintptr_t)0x7f00); /* the other bytes are not its own */
+    add(l->tag_bool, (void *)(uintptr_t)0x7f00); /* only the first byte is the bool's */
     expect(SHAPE_FALSE);
     add(l->tag_complex_double, complex_holder(1.5, -2));
     expect(SHAPE_COMPLEX);
@@ -173,7 +173,7 @@ START_TEST(scalars_have_their_values)
 }
 END_TEST
 
-START_TEST(values_that_are_never_followed)
+START_TEST(never_follows_pointers_of_other_values)
 {
     const uint16_t scalars[] = {l->tag_sym_int, l->tag_sym_float, l->tag_sym_bool};
     const uint16_t others[] = {l->tag_none,   l->tag_storage,      l->tag_uint,   l->tag_tuple,
@@ -192,7 +192,7 @@ START_TEST(values_that_are_never_followed)
 }
 END_TEST
 
-START_TEST(lists_of_tensors)
+START_TEST(writes_lists_of_tensors)
 {
     void *three[] = {TENSOR(FLOAT, 2, 3), tensor(LONG, 0, NULL), TENSOR(FLOAT, 1, 1, 1, 1, 1, 9)};
     add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 3, three));
@@ -215,14 +215,14 @@ START_TEST(lists_of_tensors)
     add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 31, many));
     expect(SHAPE_LIST);
     expect(0);
-    many[29] = undefined; /* one without sizes spoils it */
+    many[29] = undefined; /* a tensor without sizes makes the list unknown */
     add(l->tag_generic_list, list(l->kind_tensor, l->tag_tensor, 30, many));
     expect(SHAPE_OTHER);
     check();
 }
 END_TEST
 
-START_TEST(other_lists)
+START_TEST(writes_lists_of_scalars)
 {
     void *numbers[] = {(void *)1, (void *)(intptr_t)-2, (void *)3};
     add(l->tag_generic_list, list(9, l->tag_int, 3, numbers));
@@ -257,7 +257,7 @@ START_TEST(other_lists)
 }
 END_TEST
 
-START_TEST(no_room_ends_at_a_whole_input)
+START_TEST(cuts_at_a_whole_input)
 {
     void *two[] = {TENSOR(FLOAT, 5, 6), TENSOR(LONG, 7)};
     void *numbers[] = {(void *)1, (void *)2};
@@ -280,7 +280,7 @@ START_TEST(no_room_ends_at_a_whole_input)
 }
 END_TEST
 
-START_TEST(names_of_dtypes)
+START_TEST(names_every_dtype)
 {
     unsigned n = 0;
     const char *const *names = torch_dtype_names(&n);
@@ -298,15 +298,15 @@ Suite *suite_torch_shapes(void)
     Suite *suite = suite_create("torch_shapes");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, NULL);
-    tcase_add_test(all, tensors);
-    tcase_add_test(all, tensors_without_sizes);
-    tcase_add_test(all, sparse_tensors_have_no_strides);
-    tcase_add_test(all, scalars_have_their_values);
-    tcase_add_test(all, values_that_are_never_followed);
-    tcase_add_test(all, lists_of_tensors);
-    tcase_add_test(all, other_lists);
-    tcase_add_test(all, no_room_ends_at_a_whole_input);
-    tcase_add_test(all, names_of_dtypes);
+    tcase_add_test(all, writes_types_sizes_and_strides);
+    tcase_add_test(all, marks_tensors_without_sizes);
+    tcase_add_test(all, writes_sparse_tensors_without_strides);
+    tcase_add_test(all, writes_values_of_scalars);
+    tcase_add_test(all, never_follows_pointers_of_other_values);
+    tcase_add_test(all, writes_lists_of_tensors);
+    tcase_add_test(all, writes_lists_of_scalars);
+    tcase_add_test(all, cuts_at_a_whole_input);
+    tcase_add_test(all, names_every_dtype);
     suite_add_tcase(suite, all);
     return suite;
 }
