@@ -17,19 +17,19 @@ HARMS = {
     "a closed plugin stays loaded, or its calls reach the plugin that replaced it": [
         "e2e blas plugin_is_unloaded_and_replaced", "unit resolve lets_objects_in_the_callers_scope_unload"],
     "a library that the profiler needs replaces the program's": [
-        "e2e hooks extension_loads_its_own_zlib", "e2e settings the_library_needs_libc_only"],
+        "e2e hooks extension_loads_its_own_zlib", "e2e settings library_needs_libc_only"],
     "a child hangs because another thread held torch's lock or the loader's during the fork": [
-        "e2e odd_moments children_load_libraries_whatever_other_threads_look_at", "e2e process forks_while_operators_are_switched_on_and_off", "e2e harmless forked_workers_neither_hang_nor_leave_files"],
+        "e2e odd_moments forked_children_can_load_libraries", "e2e process forks_during_callback_changes_do_not_hang", "e2e harmless forked_workers_neither_hang_nor_leave_files"],
     "the profiler writes to a descriptor that now belongs to the program": [
         "e2e exit program_that_closes_all_descriptors_keeps_its_files_intact", "e2e exit no_file_is_kept_open", "e2e faults recording_continues_after_all_descriptors_were_closed",
         "e2e faults program_never_sees_cprofs_descriptors", "unit io_thread uses_a_descriptor_table_of_its_own", "unit io_thread keeps_the_programs_file_locks",
-        "e2e stacks code_that_nothing_tells_how_to_unwind", "e2e trigger listens_after_the_program_closed_all_descriptors"],
+        "e2e stacks generated_code_ends_the_stack_safely", "e2e trigger listens_after_the_program_closed_all_descriptors"],
     "a malloc hook or an unwinder opens its descriptors in the profiler's own descriptor table": ["e2e coexist malloc_hook_that_opens_a_pipe_keeps_its_descriptors"],
-    "the program's thread-local storage leaves the profiler's threads too little stack": ["e2e settings a_program_with_large_thread_local_storage"],
+    "the program's thread-local storage leaves the profiler's threads too little stack": ["e2e settings records_with_large_thread_local_storage"],
     "forced memory profiling slows every thread and shows in the program's own tables": [
         "e2e harmless leaves_torch_profilers_table_alone", "e2e torch_profiler tensor_memory_is_the_same"],
     "a vfork child, or one that cannot exec, finishes the parent's trace": [
-        "e2e process failing_vfork_child_leaves_the_parent_alone", "e2e process vfork_child_calls_no_exit_work",
+        "e2e process failing_vfork_child_leaves_the_parent_alone", "e2e process vfork_child_does_not_finish_the_trace",
         "e2e exit failing_subprocess_does_not_finish_the_trace", "e2e exit end_is_that_of_the_unprofiled_run"],
     "another client of CUPTI gets no records": [
         "e2e gpu_clients steps_aside_for_a_client_in_mid_window", "e2e gpu_clients client_sessions_and_windows_in_turn",
@@ -38,7 +38,7 @@ HARMS = {
         "e2e gpu everything_launched_is_recorded_once_and_joined", "e2e hooks hook_rows_match_the_cuda_headers",
         "e2e flops no_operation_is_counted_twice"],
     "the first active step misses operators": [
-        "e2e steps every_step_is_whole", "e2e torch_profiler holds_no_operator_of_other_steps"],
+        "e2e steps every_step_has_all_operators", "e2e torch_profiler holds_no_operator_of_other_steps"],
     "the writing thread starves on the program's own core": ["unit writer_failures cprof_thread_blocks_signals_and_resets_affinity",
                                                             "e2e exit cprofs_threads_take_no_signals"],
     "redirected calls of torch break another profiler, or an exception that passes through them": [
@@ -58,29 +58,29 @@ HARMS = {
         "unit clock follows_a_slewed_wall_clock", "unit clock clock_step_changes_no_duration", "unit clock ticks_never_go_back",
         "unit gpu_clock_map survives_a_clock_set_back", "unit gpu_clock_map survives_a_clock_set_forward"],
     "children and launchers take themselves for ranks": [
-        "e2e ranks torchrun", "e2e ranks spawned_ranks", "e2e exit child_programs_are_traced_as_their_own_ranks",
+        "e2e ranks torchrun_leaves_one_trace_per_rank_and_cycle", "e2e ranks spawned_children_with_rank_variables", "e2e exit child_programs_are_traced_as_their_own_ranks",
         "unit config keeps_values_after_the_environment_changes"],
     "a signal or an exit comes in the middle of the profiler's work": [
         "e2e trigger keeps_an_ignored_signal_ignored", "e2e trigger reinstalls_its_handler_after_a_reset",
-        "e2e odd_moments a_signal_handler_ends_a_thread_that_marks_steps",
-        "e2e exit cprofs_threads_take_no_signals", "e2e process exit_from_a_signal_handler", "e2e faults thousands_of_signals_lose_nothing",
-        "e2e odd_moments a_signal_handler_leaves_in_the_middle_of_malloc",
-        "e2e odd_moments a_signal_handler_leaves_on_a_small_stack",
-        "e2e odd_moments a_signal_handler_marks_steps_while_its_thread_does",
-        "e2e odd_moments a_signal_handler_marks_while_its_thread_records_operators",
-        "e2e odd_moments a_thread_is_cancelled_where_it_wakes_cprof_up",
-        "e2e odd_moments a_thread_is_cancelled_where_it_marks_a_step",
-        "e2e odd_moments a_thread_is_cancelled_where_its_stack_is_taken",
+        "e2e odd_moments handler_that_ends_a_thread_leaves_no_lock",
+        "e2e exit cprofs_threads_take_no_signals", "e2e process exit_from_a_signal_handler_leaves_a_readable_file", "e2e faults thousands_of_signals_lose_nothing",
+        "e2e odd_moments exit_from_a_handler_inside_malloc",
+        "e2e odd_moments exit_from_a_handler_on_a_small_stack",
+        "e2e odd_moments steps_marked_in_a_handler_inside_a_step_mark",
+        "e2e odd_moments marks_in_a_handler_do_not_corrupt_operators",
+        "e2e odd_moments cancelling_the_thread_that_starts_cprof",
+        "e2e odd_moments cancelling_a_thread_that_marks_a_step",
+        "e2e odd_moments cancelling_a_thread_during_a_stack_walk",
         "e2e gpu_faults hanging_flush_does_not_hold_up_the_exit", "e2e faults exit_does_not_wait_for_a_stuck_thread"],
     "switching CUPTI on late loses graphs": ["e2e gpu whole_graphs_made_before_the_window_are_recorded",
                                              "e2e gpu graph_nodes_name_the_capturing_operator",
                                              "e2e gpu activity_kinds_are_off_between_windows",
                                              "e2e consumers torch_rules_excuse_events_recorded_before_the_window"],
-    "a trace replaces another trace": ["unit run_names ranks_share_the_start_of_their_launch", "e2e ranks elastic_restart",
+    "a trace replaces another trace": ["unit run_names ranks_share_the_start_of_their_launch", "e2e ranks elastic_restart_keeps_all_traces",
                                      "unit sink finish_refuses_an_existing_name", "e2e files traces_of_an_earlier_run_stop_the_recording"],
     "readers take another file for a trace, or a process for a GPU": ["e2e exit only_traces_end_in_json_or_gz",
                                                                       "unit window shifts_small_pids_of_containers"],
-    "redirected functions lose arguments": ["e2e step_names arguments_and_results_stay", "e2e step_names every_way_of_linking"],
+    "redirected functions lose arguments": ["e2e step_names passes_arguments_and_results_through", "e2e step_names marks_steps_with_every_way_of_linking"],
     "a foreign trace takes memory by its size": ["unit import merges_a_large_file_in_little_memory"],
     "exported names make probes succeed, or lose hidden arguments": [
         "e2e hooks weak_probe_without_a_runtime_gets_an_error", "e2e blas blas_arguments_reach_the_callers_own_copy",
@@ -92,8 +92,8 @@ HARMS = {
         "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log uses_no_huge_pages"],
     "the profiler uses up the process's limit of mappings": ["unit thread_log many_threads_take_few_mappings"],
     "the profiler uses up a limited address space": [
-        "e2e settings a_small_address_space_is_left_to_the_program", "unit thread_log takes_little_of_a_limited_address_space",
-        "e2e odd_moments threads_leave_a_limited_address_space_to_the_program"],
+        "e2e settings limited_address_space_is_left_to_the_program", "unit thread_log takes_little_of_a_limited_address_space",
+        "e2e odd_moments threads_leave_room_in_a_limited_address_space"],
     "step 0 of every run takes memory and time": ["unit writer step_0_drops_its_oldest_half_when_full",
                                                   "e2e exit run_without_marks_keeps_at_most_64_mb"],
     "the profiler's threads keep a program alive": ["e2e exit program_ends_after_main_thread_left",

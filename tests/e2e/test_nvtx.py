@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVTX from programs that know nothing of cprof: tests/e2e/c/nvtx.c, built with the real headers, the nvtx package from PyPI, and
-torch.cuda.nvtx where torch has it."""
+"""NVTX calls of programs that do not know cprof: tests/e2e/c/nvtx.c, built with the real headers; the nvtx package from PyPI; and
+torch.cuda.nvtx if this torch has it."""
 
 import collections
 import importlib.util
@@ -21,7 +21,7 @@ ACTIVE = {"WARMUP": 0, "ACTIVE": 1000}
 
 @pytest.fixture(scope="module")
 def built():
-    """Skips where the program was built without NVTX's headers."""
+    """Skips if the program was built without NVTX's headers."""
     done = subprocess.run([PROGRAM, "all"], capture_output=True, text=True, timeout=120)
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())
@@ -35,7 +35,7 @@ def nvtx_package():
 
 
 def the_trace(result, lost=0):
-    """The only trace of a run that went well; its losses as the file counts them."""
+    """The only trace of a successful run that lost `lost` records."""
     assert result.rc == 0, result.err
     assert all(line.startswith(UNMARKED) for line in result.complaints), result.err
     assert len(result.traces) == 1 and result.parts == [], result.err
@@ -47,7 +47,7 @@ def the_trace(result, lost=0):
 
 
 def assert_pairs(trace):
-    """Each asynchronous range has one beginning and one end, of one name, category and id, in this order."""
+    """Each asynchronous range has one begin and one end, in this order, with the same name, category and id."""
     sides = {ph: collections.Counter((e["id2"]["local"], e["name"], e["cat"]) for e in events(trace, ph)) for ph in "be"}
     assert sides["b"] == sides["e"] and all(n == 1 for n in sides["b"].values())
     ends = {e["id2"]["local"]: to_ns(e["ts"]) for e in events(trace, "e")}
@@ -55,18 +55,18 @@ def assert_pairs(trace):
 
 
 def said_of(e):
-    """What the program said of an event."""
+    """Domain, category and payload that the program gave an event."""
     return {key: e["args"][key] for key in ("domain", "category", "payload") if key in e["args"]}
 
 
 # ---- C ------------------------------------------------------------------------------------------------------
 
-def test_without_the_library_nothing_changes(built):
+def test_program_without_cprof_is_unchanged(built):
     assert built.returncode == 0 and "levels -2 -2 -2 -2" in built.stdout and built.stderr == ""
 
 
-def test_all_calls(built, tmp_path):
-    """The last two steps are recorded; the ranges of the first, a warm-up, stand at the file's head, as markers do."""
+def test_all_nvtx_calls_are_recorded(built, tmp_path):
+    """The last two steps are recorded. The ranges of the warmup step stand at the head of the file, as markers do."""
     result = run(program("nvtx", "all"), tmp_path, WARMUP=1, ACTIVE=2)
     trace = the_trace(result)
     assert result.out.count("levels 0 0 0 0\n") == 3 and "enabled 1" in result.out
@@ -77,7 +77,7 @@ def test_all_calls(built, tmp_path):
     assert [said_of(e) for e in events(trace, "i", name="registered")] == [everything] * 3
     assert [said_of(e) for e in events(trace, "i", name="wide é")] == [{}] * 3
     assert support.step_numbers(trace) == [1, 2]
-    # of two that cross each other the first to end leaves the row
+    # of two ranges that overlap, the first to end becomes asynchronous
     assert [said_of(e) for e in events(trace, "b", name="first")] == [{"domain": "my domain"}] * 3
     assert [said_of(e) for e in events(trace, "X", name="second")] == [{"domain": "anöther"}] * 3
     for first, end, second in zip(*(sorted(events(trace, ph, name=name), key=lambda e: to_ns(e["ts"]))
@@ -90,15 +90,15 @@ def test_all_calls(built, tmp_path):
     assert [rows[e["pid"], e["tid"]] for e in events(trace, "e", name="across €")] == ["the ender"] * 3
 
 
-def test_names(built, tmp_path):
-    trace = the_trace(run(program("nvtx", "names"), tmp_path), lost=2)  # two names that were cut
+def test_names_are_escaped_and_cut(built, tmp_path):
+    trace = the_trace(run(program("nvtx", "names"), tmp_path), lost=2)  # two names are cut
     names = [e["name"] for ph in "Xib" for e in events(trace, ph)]
     assert '"quoted" \\ back\nnew\tline \x01\x1f' in names and "(unnamed)" in names
     assert any(name.startswith("invalid \ufffd\ufffd(\ufffd") for name in names)
     assert sorted(len(name) for name in names if set(name) == {"n"}) == [2944, 65536, 100000]
 
 
-def test_what_stays_open_is_unfinished(built, tmp_path):
+def test_open_ranges_are_unfinished(built, tmp_path):
     trace = the_trace(run(program("nvtx", "open"), tmp_path))
     for ph, name in (("X", "never popped"), ("b", "never ended")):
         assert [e["args"]["finished"] for e in events(trace, ph, name=name)] == ["false"]
@@ -111,8 +111,8 @@ def test_misuse_is_counted(built, tmp_path):
     assert "pop -1\n" in result.out
 
 
-def test_64_threads(built, tmp_path):
-    """Half of the pairs cross; nothing is lost."""
+def test_ranges_of_64_threads_lose_nothing(built, tmp_path):
+    """Half of the pairs of ranges overlap."""
     trace = the_trace(run(program("nvtx", "many"), tmp_path, RING_KB=65536))
     spans, begun = events(trace, "X", name="pair"), events(trace, "b", name="pair")
     assert len(spans) == 64 * 250 + 64 * 125 and len(begun) == 64 * 125
@@ -122,7 +122,7 @@ def test_64_threads(built, tmp_path):
 
 @pytest.mark.parametrize("glob, steps", [
     ("iteration *", 6), ("my domain/iter*[0-3]", 4), ("inside", 6), ("nothing", 0), ("my domain/inside", 0)])
-def test_steps_by_name(built, glob, steps, tmp_path):
+def test_named_ranges_mark_steps(built, glob, steps, tmp_path):
     result = run(program("nvtx", "steps"), tmp_path, STEP=f"nvtx:{glob}", **ACTIVE)
     trace = the_trace(result)
     assert support.step_numbers(trace) == list(range(steps))
@@ -133,7 +133,7 @@ def test_steps_by_name(built, glob, steps, tmp_path):
             assert begin <= start and stop <= end
 
 
-def test_a_schedule_by_nvtx_steps(built, tmp_path):
+def test_schedule_counts_nvtx_steps(built, tmp_path):
     trace = the_trace(run(program("nvtx", "steps"), tmp_path, STEP="nvtx:iteration*", WAIT=1, WARMUP=1, ACTIVE=2))
     assert support.step_numbers(trace) == [2, 3]
     assert [e["name"] for e in events(trace, "X", name=re.compile("iteration"))] == ["iteration 1", "iteration 2", "iteration 3"]
@@ -162,7 +162,7 @@ for i in range(4):
 """
 
 
-def test_the_package(nvtx_package, tmp_path):
+def test_nvtx_package(nvtx_package, tmp_path):
     trace = the_trace(run(support.python(PACKAGE), tmp_path, **ACTIVE))
     assert support.step_numbers(trace) == [0, 1, 2, 3]
     assert [said_of(e) for e in events(trace, "X", name="function")] == [{"domain": "a", "category": "loading"}] * 4
@@ -175,7 +175,7 @@ def test_the_package(nvtx_package, tmp_path):
 
 
 @perfetto.needed
-def test_perfetto_takes_it(nvtx_package, tmp_path):
+def test_perfetto_reads_nvtx_ranges(nvtx_package, tmp_path):
     result = run(support.python(PACKAGE), tmp_path, **ACTIVE)
     assert perfetto.import_errors(result.traces[0]) == []
     rows = perfetto.query(result.traces[0], "select name, count(*) as n, min(dur) as dur from slice group by name")
@@ -184,8 +184,8 @@ def test_perfetto_takes_it(nvtx_package, tmp_path):
     assert all(int(row["dur"]) >= 0 for row in rows)
 
 
-def test_torch(tmp_path):
-    """torch.cuda.nvtx: a stub in builds without CUDA."""
+def test_torch_cuda_nvtx(tmp_path):
+    """torch.cuda.nvtx is a stub in builds without CUDA."""
     torch = pytest.importorskip("torch")
     try:
         torch.cuda.nvtx.range_push("probe")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls at moments that nobody chooses: a thread is cancelled, a signal comes, a process forks while cprof is in the middle of something."""
+"""Cancellation, signals and forks that interrupt cprof in the middle of its work."""
 
 import bisect
 import re
@@ -16,29 +16,29 @@ from conftest import BUILD
 ALWAYS = dict(WARMUP=0, ACTIVE=1000000)
 
 
-def test_a_thread_is_cancelled_where_it_wakes_cprof_up(tmp_path):
-    """Nothing stays half-done: the steps of the others are counted, and recorded."""
+def test_cancelling_the_thread_that_starts_cprof(tmp_path):
+    """The start completes, so the other threads' steps are counted and recorded."""
     result = run(program("odd_moments", "cancel"), tmp_path, **ALWAYS)
     assert (result.rc, result.out, result.complaints) == (0, "cancelled 1, step 5\n", [])
     trace, = result.traces
     assert len(events(load(trace), name="first")) == 1
 
 
-def test_a_thread_is_cancelled_where_it_marks_a_step(tmp_path):
-    """What an edge does reads files; a thread that ended there would keep the others, which mark steps, too, waiting for ever."""
+def test_cancelling_a_thread_that_marks_a_step(tmp_path):
+    """A step's edge reads files, which is a cancellation point. A thread cancelled there would hold the lock of steps for ever."""
     result = run(program("odd_moments", "cancel-in-step"), tmp_path, WAIT=1, WARMUP=0, ON_TRACE_READY="true")
     assert (result.rc, result.out, result.complaints) == (0, "came back 1, cancelled 1, step 6\n", [])
 
 
-def test_a_thread_is_cancelled_where_its_stack_is_taken(tmp_path):
-    """libunwind opens and reads files, where threads are cancelled: forks would wait a second each for one that ended there."""
+def test_cancelling_a_thread_during_a_stack_walk(tmp_path):
+    """libunwind opens and reads files, which are cancellation points. If a thread ended there, each later fork would wait a second for it."""
     result = run(program("odd_moments", "cancel-in-stack"), tmp_path, WITH_STACK=1, **ALWAYS)
     assert (result.rc, result.out) == (0, "marked 20\n"), result.err
     assert len(events(load(result.traces[0]), name="with a stack")) == 20
 
 
-def test_a_signal_handler_leaves_in_the_middle_of_malloc(tmp_path):
-    """What was before the first step becomes the trace, and the exiting thread allocates nothing for that."""
+def test_exit_from_a_handler_inside_malloc(tmp_path):
+    """The events before the first step become the trace. The exiting thread must allocate nothing, for it holds malloc's lock."""
     for attempt in range(8):
         result = run(program("odd_moments", "leave-in-malloc"), tmp_path / str(attempt), timeout=60)
         assert result.rc == 7 and len(result.traces) == 1, result.err
@@ -46,16 +46,16 @@ def test_a_signal_handler_leaves_in_the_middle_of_malloc(tmp_path):
 
 @pytest.mark.skipif(bool(SANITIZER), reason="the sanitizer's own functions take more stack")
 @pytest.mark.parametrize("log", ["info", "error"])
-def test_a_signal_handler_leaves_on_a_small_stack(tmp_path, log):
-    """As large as _SC_SIGSTKSZ says. What lies below may be the program's."""
+def test_exit_from_a_handler_on_a_small_stack(tmp_path, log):
+    """The stack has the size of _SC_SIGSTKSZ. The memory below it may belong to the program."""
     result = run(program("odd_moments", "leave-on-small-stack"), tmp_path, LOG=log)
     assert result.rc == 7 and len(result.traces) == 1, result.err
 
 
 @pytest.mark.skipif(bool(SANITIZER), reason="the sanitizer's own functions take more stack")
 @pytest.mark.parametrize("settings", [{}, dict(SKIP_FIRST=100)])
-def test_a_signal_handler_leaves_on_a_stack_of_8_kb(tmp_path, settings):
-    """SIGSTKSZ before glibc 2.34, and of what was compiled with it. With a line to write, too."""
+def test_exit_from_a_handler_on_a_stack_of_8_kb(tmp_path, settings):
+    """8 KB is SIGSTKSZ before glibc 2.34, and in programs compiled with an older glibc. One case also prints a line."""
     result = run(program("odd_moments", "leave-on-small-stack", 8192), tmp_path, **settings)
     if result.rc == 77:
         pytest.skip("this processor's registers take more")
@@ -64,23 +64,23 @@ def test_a_signal_handler_leaves_on_a_stack_of_8_kb(tmp_path, settings):
 
 @pytest.mark.skipif(bool(SANITIZER), reason="the sanitizer's own functions take more stack")
 @pytest.mark.parametrize("settings", [{}, dict(USE_GZIP=1), dict(WITH_STACK=1), dict(ON_TRACE_READY="true", LOG="debug"), dict(TRIGGER="socket")])
-def test_a_thread_with_a_small_stack_wakes_cprof_up(tmp_path, settings):
-    """PTHREAD_STACK_MIN. What waking up needs besides does not lie on the stack of whoever comes first."""
+def test_thread_with_the_smallest_stack_starts_cprof(tmp_path, settings):
+    """The stack has PTHREAD_STACK_MIN. cprof's start needs more, so it must not run on the stack of the calling thread."""
     copy = tmp_path / "copy.json.gz"
     result = run(program("odd_moments", "small-stacks", copy), tmp_path / "t", **settings)
     assert (result.rc, result.out) == (0, "came back\n"), result.err
     assert len(events(load(copy), name="work")) > 0
 
 
-def test_a_signal_handler_marks_steps_while_its_thread_does(tmp_path):
+def test_steps_marked_in_a_handler_inside_a_step_mark(tmp_path):
     result = run(program("odd_moments", "steps-in-handlers"), tmp_path, WAIT=2**31 - 1)
     assert (result.rc, result.out) == (0, "counted 1\n"), result.err
     *marks, unreached = result.complaints
     assert all("a signal handler marks a step" in line for line in marks) and unreached.startswith("nothing was recorded: the program ended after ")
 
 
-def test_a_signal_handler_jumps_out_of_marks(tmp_path):
-    """What its thread marks from then on is not recorded any more: counted, all but the mark in each jump, and said."""
+def test_jump_out_of_a_mark_counts_lost_events(tmp_path):
+    """After the jump, the thread's marks are no longer recorded. They count as lost, except the mark of each jump."""
     result = run(program("odd_moments", "jump-out-of-marks"), tmp_path, SCHEDULE_SCOPE="none")
     trace = load(result.traces[0])
     lost = trace["cprof"]["lost"]
@@ -89,20 +89,20 @@ def test_a_signal_handler_jumps_out_of_marks(tmp_path):
     assert f" {lost['total']:,} lost" in result.err, result.err
 
 
-def test_a_signal_handler_jumps_out_of_metadata(tmp_path):
-    """What allocates and takes a lock is not left half-way: neither the program nor the cprof thread could go on."""
+def test_jump_out_of_metadata_leaves_no_lock(tmp_path):
+    """Code that allocates or holds a lock must not be left by a jump: the program or the cprof thread would hang."""
     result = run(program("odd_moments", "jump-out-of-metadata"), tmp_path, **ALWAYS)
     assert (result.rc, result.out) == (0, "came back\n") and len(result.traces) == 1, result.err
 
 
-def test_a_signal_handler_ends_a_thread_that_marks_steps(tmp_path):
-    """By pthread_exit(), or by siglongjmp(): the lock that it held would be nobody's to give back."""
+def test_handler_that_ends_a_thread_leaves_no_lock(tmp_path):
+    """The handler calls pthread_exit() or siglongjmp(). No thread could release a lock that the ended thread held."""
     result = run(program("odd_moments", "end-in-steps"), tmp_path, WAIT=2**31 - 1)
     assert (result.rc, result.out) == (0, "came back\n"), result.err
 
 
-def test_children_load_libraries_whatever_other_threads_look_at(tmp_path):
-    """The C library does not free the lock of dl_iterate_phdr() in a child: nobody may be inside when a process forks."""
+def test_forked_children_can_load_libraries(tmp_path):
+    """The C library does not release the lock of dl_iterate_phdr() in a child. No thread of cprof may hold it during a fork."""
     result = run(program("odd_moments", "forks", BUILD / "e2e/libplugin.so", 300), tmp_path, WITH_STACK=1, **ALWAYS)
     assert (result.rc, result.out) == (0, "child 0\n"), result.err
 
@@ -121,8 +121,8 @@ def test_a_thread_of_one_event_takes_little_memory(tmp_path):
     assert len(events(load(result.traces[0]), name="once")) == 200
 
 
-def test_threads_that_have_ended_take_no_memory(tmp_path):
-    """In a recording that goes on as long as the program does, too."""
+def test_ended_threads_take_no_memory(tmp_path):
+    """The recording lasts as long as the program."""
     with Running(program("odd_moments", "threads-in-turn", 2000), tmp_path, SCHEDULE_SCOPE="none", RING_KB=64) as running:
         running.wait_for("ready")
         running.wait_flushed('"last"')
@@ -135,8 +135,8 @@ def test_threads_that_have_ended_take_no_memory(tmp_path):
 
 
 @pytest.mark.skipif(bool(SANITIZER), reason="the sanitizer's own memory is above the limit")
-def test_threads_leave_a_limited_address_space_to_the_program(tmp_path):
-    """ulimit -v: with a ring of the usual size for each thread neither they nor what the program allocates then would find room."""
+def test_threads_leave_room_in_a_limited_address_space(tmp_path):
+    """Under ulimit -v, rings of the usual size would leave no room for 300 threads and the program's memory."""
     with Running(program("odd_moments", "limited-threads", 300), tmp_path, SCHEDULE_SCOPE="none") as running:
         running.wait_flushed('"last"')
         running.say()
@@ -149,8 +149,8 @@ def test_threads_leave_a_limited_address_space_to_the_program(tmp_path):
 
 
 @both_pythons
-def test_a_signal_handler_marks_while_its_thread_records_operators(tmp_path, which):
-    """What both write must not meet in one place of the ring: each event has a name that somebody gave it. What finds no place is counted."""
+def test_marks_in_a_handler_do_not_corrupt_operators(tmp_path, which):
+    """The handler interrupts its thread while that thread writes to the ring. No record may be mixed up; marks without room count as lost."""
     result = run([python_or_skip(which), "-c", """
 import ctypes, sys, torch
 torch.set_num_threads(1)
@@ -173,8 +173,8 @@ print(library.end())
 
 
 @both_pythons
-def test_ranges_that_another_thread_leaves(tmp_path, which):
-    """More than the stack of open spans holds: each ends when it was left, and the operators are all there."""
+def test_ranges_left_by_another_thread_end_there(tmp_path, which):
+    """There are more ranges than the stack of open spans holds. Each ends when it was left, and no operator is lost."""
     result = run([python_or_skip(which), "-c", """
 import queue, threading, torch
 from torch.profiler import record_function
@@ -201,8 +201,8 @@ with record_function("last"): a.neg()
 
 
 @both_pythons
-def test_ranges_that_another_thread_leaves_between_windows(tmp_path, which):
-    """Nothing is recorded when they are left, and more are left than the stack of open spans holds; others begin and end meanwhile."""
+def test_ranges_left_between_windows_stay_closed(tmp_path, which):
+    """The ranges are left while nothing is recorded. There are more than the stack of open spans holds, and others begin and end meanwhile."""
     result = run([python_or_skip(which), "-c", """
 import ctypes, threading, torch
 from torch.profiler import record_function
@@ -229,12 +229,12 @@ for i in range(8):
         assert len(events(trace, name="aten::neg")) == 1 and trace["cprof"]["lost"]["total"] == 0
         assert events(trace, name="not recorded") == []
         unfinished = [e for e in events(trace, name="request") if "finished" in e.get("args", {})]
-        assert unfinished == [] or step_numbers(trace)[0] % 4 == 0  # until its thread begins another range
+        assert unfinished == [] or step_numbers(trace)[0] % 4 == 0  # unfinished until their thread begins another range
 
 
-@torch_runs.needs_torch_2("its interpreter was not looked at")
-def test_torchscript_functions_that_end_on_another_thread(tmp_path):
-    """More of them than spans may be open on a thread. None holds what comes after it, nor outlives its window."""
+@torch_runs.needs_torch_2("cprof does not follow its TorchScript interpreter")
+def test_torchscript_functions_ended_by_another_thread(tmp_path):
+    """More functions than spans may be open on a thread. No function's span contains later ranges or outlives its window."""
     calls, steps = 300, 4
     result = torch_runs.run("jit_wait.py", tmp_path, calls, steps, WAIT=1, WARMUP=0, ACTIVE=1, REPEAT=2, RING_KB=65536)
     took = torch_runs.printed(result)
@@ -243,7 +243,7 @@ def test_torchscript_functions_that_end_on_another_thread(tmp_path):
         (after, around) = trace.ranges("^after$"), trace.ranges("^around$")
         assert len(after) == len(around) == calls and len(trace.ranges("Optimizer.step")) == 1
         inside = trace.ops("^waits$")
-        beside = events(trace.data, ph="b", name="waits")  # torch may end it after its caller has gone on
+        beside = events(trace.data, ph="b", name="waits")  # torch may end the function after its caller has continued
         assert len(inside) + len(beside) == calls and len(inside) > calls // 2
         for begun, call in zip(around, took[at * calls:]):
             assert span_ns(begun)[1] - span_ns(begun)[0] < call * 1e3 + 1
@@ -252,17 +252,18 @@ def test_torchscript_functions_that_end_on_another_thread(tmp_path):
             assert bisect.bisect(starts, start) == bisect.bisect(starts, end - 1), "a range after the call lies in it"
 
 
-@torch_runs.needs_torch_2("its interpreter was not looked at")
-def test_the_interpreter_ends_behind_a_torchscript_function(tmp_path):
-    """CPython ends a thread that waits for its lock then, and C++ answers that by abort(): the threads that ended calls get their turn before."""
+@torch_runs.needs_torch_2("cprof does not follow its TorchScript interpreter")
+def test_exit_right_after_a_torchscript_function(tmp_path):
+    """At its end CPython kills threads that wait for the GIL, which C++ answers with abort(). Threads that end TorchScript calls must finish
+    before that."""
     preload = f"{program('libslowpool.so')[0]}:{LIBRARY}"
     result = torch_runs.run("jit_last.py", tmp_path, preload=False, env={"LD_PRELOAD": preload, "SLOWPOOL_MS": "100"}, **ALWAYS)
     assert len(torch_runs.trace(result).ops("aten::mm")) == 9
 
 
 @needs_torch_2("Debian's is no wheel")
-def test_the_version_of_a_torch_without_python(tmp_path):
-    """A C++ program that is linked to the wheel has no _C.so in it: the version stands beside the folder of the library."""
+def test_finds_the_version_of_torch_without_python(tmp_path):
+    """A C++ program linked to the wheel does not load _C.so. cprof then reads the version from a file beside the library's folder."""
     result = run([sys.executable, "-c", """
 import ctypes, importlib.util, os
 libraries = os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "lib")

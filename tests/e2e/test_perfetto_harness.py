@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness itself: Perfetto must see what is wrong, or an empty list of errors would mean nothing."""
+"""Tests the Perfetto harness: it must report errors, or an empty list of errors would mean nothing."""
 
 import json
 
@@ -19,7 +19,7 @@ def span(name, ts, dur, tid=1):
     return {"ph": "X", "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur}
 
 
-def test_clean_trace_has_no_errors_and_its_rows(tmp_path):
+def test_clean_trace_has_no_errors(tmp_path):
     trace = write(tmp_path / "t.json", span("outer", 1.5, 10), span("inner", 2, 3.25))
     assert perfetto.import_errors(trace) == []
     rows = perfetto.query(trace, "select name, ts, dur, depth from slice order by ts")
@@ -27,12 +27,12 @@ def test_clean_trace_has_no_errors_and_its_rows(tmp_path):
                     {"name": "inner", "ts": 2000, "dur": 3250, "depth": 1}]
 
 
-def test_overlap_is_an_error(tmp_path):
+def test_finds_overlapping_slices(tmp_path):
     trace = write(tmp_path / "t.json", span("a", 1, 10), span("b", 5, 10))
     assert "overlapping_complete_event" in perfetto.import_errors(trace)[0]["name"]
 
 
-def test_arrow_that_ends_before_it_starts_is_an_error(tmp_path):
+def test_finds_an_arrow_back_in_time(tmp_path):
     trace = write(tmp_path / "t.json", span("a", 10, 5), span("b", 1, 5, tid=2),
                   {"ph": "s", "id": 1, "name": "x", "cat": "x", "pid": 1, "tid": 1, "ts": 11},
                   {"ph": "f", "bp": "e", "id": 1, "name": "x", "cat": "x", "pid": 1, "tid": 2, "ts": 2})
@@ -53,7 +53,7 @@ def test_bad_sql_raises_and_the_trace_stays_usable(tmp_path):
     assert perfetto.query(trace, "select count(*) as n from slice") == [{"n": 1}]
 
 
-def test_picture(tmp_path):
+def test_screenshot_is_a_png(tmp_path):
     trace = write(tmp_path / "t.json", span("a", 1, 10))
     perfetto.screenshot(trace, tmp_path / "t.png")
     data = (tmp_path / "t.png").read_bytes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two programs of tests/e2e/planted; truth.py there asks about all."""
+"""Two programs of tests/e2e/planted; truth.py there checks all of them."""
 
 import pathlib
 import sys
@@ -11,7 +11,7 @@ import truth  # noqa: E402
 
 
 @pytest.mark.parametrize("name, share, rule", [("kept-features", 0.3, "leak"), ("healthy-mlp", 0.0, None)])
-def test_a_planted_fault_is_named_first(name, share, rule, tmp_path):
+def test_names_the_planted_fault_first(name, share, rule, tmp_path):
     found = truth.judged(name, share, tmp_path / "traces")["findings"]
-    rules = [one[0] for one in found if one[0] != "outlier-steps"]  # a machine that does other work may hold up any step
+    rules = [one[0] for one in found if one[0] != "outlier-steps"]  # a busy machine may delay any step
     assert rules[:1] == ([rule] if rule else []), found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries in LD_PRELOAD that meddle with what cprof does itself: one that exports dlsym(), as GPU sharing tools do, and a second copy of cprof."""
+"""Libraries in LD_PRELOAD that interfere with cprof: one that exports dlsym(), as GPU sharing tools do, and a second copy of cprof."""
 
 import pathlib
 import shutil
@@ -14,17 +14,17 @@ from support import load, python, run, step_numbers
 HOOK, OLD = BUILD / "e2e/libdlsymhook.so", BUILD / "e2e/liboldcopy.so"
 ACTIVE = {"WARMUP": 0, "ACTIVE": 1000}
 ANSWERS = ["next", "default", "once"]
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # libgomp's threads are missing in a forked child, which would wait for them
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # a forked child would wait for libgomp's threads, which it does not have
 
 
 def ordered(first, *others):
-    """LD_PRELOAD with cprof before or behind the others."""
+    """LD_PRELOAD with cprof before or after the others."""
     libraries = [support.LIBRARY, *others] if first == "cprof" else [*others, support.LIBRARY]
     return ":".join(map(str, libraries))
 
 
 def train(n):
-    """The command that trains a model of torch and forks a child that computes."""
+    """A command that trains a torch model and forks a child that computes."""
     return python(f"""
 import torch
 model = torch.nn.Linear(32, 32)
@@ -44,7 +44,7 @@ sys.exit(7)
 
 # ---- another library exports dlsym() ------------------------------------------------------------------------------
 
-# Calls of each function that both wrap.
+# Calls each function that both libraries wrap.
 CALLS = """
 _c.dlopen.restype = _c.fopen.restype = ctypes.c_void_p
 file = _c.fopen(b"/dev/null", b"r"); assert file
@@ -60,7 +60,7 @@ os._exit(7)
 @pytest.mark.parametrize("answers", ANSWERS)
 @pytest.mark.parametrize("first", ["cprof", "hook"])
 def test_each_wrapper_finds_the_next_function(tmp_path, first, answers):
-    """The chain is that of the loader in both orders: the other library's wrappers are called once for each call, and cprof records."""
+    """In both orders the wrappers are called in the loader's order, the other library's once for each call, and cprof records."""
     log = tmp_path / "log"
     env = {"LD_PRELOAD": ordered(first, HOOK), "HOOK_ANSWERS": answers, "HOOK_LOG": str(log)}
     result = run(python(CALLS), tmp_path / "t", preload=False, env=env, **ACTIVE)
@@ -72,14 +72,14 @@ def test_each_wrapper_finds_the_next_function(tmp_path, first, answers):
 
 @pytest.mark.parametrize("answers", ANSWERS)
 @pytest.mark.parametrize("first", ["cprof", "hook"])
-def test_a_shell_under_a_library_that_exports_dlsym(tmp_path, first, answers):
+def test_shell_with_a_dlsym_hook(tmp_path, first, answers):
     env = {"LD_PRELOAD": ordered(first, HOOK), "HOOK_ANSWERS": answers}
     result = run(["bash", "-c", "kill -0 $$; (exit 5); echo $?; ls / | wc -l > /dev/null; exit 6"], tmp_path, preload=False, env=env)
     assert (result.rc, result.out, result.err) == (6, "5\n", "")
 
 
 @pytest.mark.parametrize("first", ["cprof", "hook"])
-def test_torch_under_a_library_that_exports_dlsym(tmp_path, first):
+def test_torch_with_a_dlsym_hook(tmp_path, first):
     result = run(train(5), tmp_path, preload=False, env={"LD_PRELOAD": ordered(first, HOOK), **ONE_THREAD}, WITH_STACK=1, WITH_FLOPS=1, **ACTIVE)
     assert (result.rc, result.out, result.others) == (7, "trained 3\n", ""), result.err
     trace = load(result.traces[0])
@@ -90,7 +90,7 @@ def test_torch_under_a_library_that_exports_dlsym(tmp_path, first):
 
 @pytest.fixture
 def copy(tmp_path):
-    """Another file of this build."""
+    """A copy of this build's library."""
     (tmp_path / "copy").mkdir()
     return pathlib.Path(shutil.copy(support.LIBRARY, tmp_path / "copy" / support.LIBRARY.name))
 
@@ -103,12 +103,12 @@ def older(tmp_path):
 
 
 def said_of(other):
-    """The line that the first copy says of the other."""
+    """The line with which the first copy reports the other."""
     return f"{other} is another copy of cprof, which LD_PRELOAD names, too; it does nothing, {support.LIBRARY} records"
 
 
 def test_the_first_of_two_copies_records(tmp_path, copy):
-    """Programs are bound to it. Each call of the matrix library comes to the right function, and is recorded once."""
+    """The loader binds programs to the first copy. Each BLAS call reaches the right function and is recorded once."""
     env = {"LD_PRELOAD": ordered("cprof", copy)}
     result = run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path / "t", preload=False, env=env, **ACTIVE)
     assert result.rc == 0 and result.others == "" and result.complaints == [said_of(copy)]
@@ -119,8 +119,8 @@ def test_the_first_of_two_copies_records(tmp_path, copy):
 
 
 @pytest.mark.parametrize("first", ["cprof", "older"])
-def test_an_older_copy(tmp_path, older, first):
-    """It calls what the loader finds behind it, and what finds nothing there calls it back."""
+def test_works_beside_an_older_copy(tmp_path, older, first):
+    """The older copy calls the next function in the loader's order; with none there, cprof must not call back and loop."""
     env = {"LD_PRELOAD": ordered(first, older)}
     result = run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path / "t", preload=False, env=env, **ACTIVE)
     assert result.rc == 0 and result.others == ""
@@ -130,8 +130,8 @@ def test_an_older_copy(tmp_path, older, first):
 
 
 @pytest.mark.parametrize("first", ["cprof", "older"])
-def test_variables_lead_to_the_copy_that_records(tmp_path, older, first):
-    """Those of a parent that had another copy name one that does nothing here; what else the user has set stays."""
+def test_variables_name_the_recording_copy(tmp_path, older, first):
+    """Variables inherited from a parent may name the copy that is inert here, and are corrected. The user's other variables stay."""
     variables = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64"]
     records, inert = (support.LIBRARY, older) if first == "cprof" else (older, support.LIBRARY)
     env = {"LD_PRELOAD": ordered(first, older), variables[0]: str(inert), variables[1]: "/other/libtool.so"}
@@ -139,7 +139,7 @@ def test_variables_lead_to_the_copy_that_records(tmp_path, older, first):
     assert (result.rc, result.out) == (0, f"{records} /other/libtool.so {records}\n"), result.err
 
 
-def test_torch_under_two_copies(tmp_path, copy):
+def test_torch_with_two_copies(tmp_path, copy):
     result = run(train(5), tmp_path / "t", preload=False, env={"LD_PRELOAD": ordered("cprof", copy), **ONE_THREAD}, WITH_STACK=1, WITH_FLOPS=1, **ACTIVE)
     assert (result.rc, result.out, result.others) == (7, "trained 3\n", ""), result.err
     trace = load(result.traces[0])

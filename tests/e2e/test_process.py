@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cprof does to processes: nothing to those that never use it, no harm to forked and vforked children, and finished
-traces however a process ends. CUDA calls go to the stand-ins of test_hooks.py."""
+"""Processes under cprof: idle ones do not change, forked and vforked children are not harmed, and every end leaves a finished
+trace. CUDA calls go to the fake runtimes of test_hooks.py."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def calls(n):
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    """A library that makes CUDA calls, linked to a stand-in for libcudart.so.12."""
+    """A library that makes CUDA calls, linked to a fake libcudart.so.12."""
     folder = tmp_path_factory.mktemp("cuda")
     return make_client(folder, "client12", make_cudart(folder, 12))
 
@@ -37,7 +37,7 @@ def run(code, folder, client, **more):
 
 
 def mallocs(result):
-    """How many calls stand in the one finished trace."""
+    """The number of calls in the one finished trace."""
     assert result.names == ["t.json"] and not result.parts, (result.names, result.parts, result.err)
     return len(support.events(support.load(result.traces[0]), name="cudaMalloc"))
 
@@ -45,7 +45,7 @@ def mallocs(result):
 # ---- processes that never use it ----
 
 
-def test_tools_run_as_if_nothing_was_there(tmp_path, library):
+def test_tools_behave_as_without_the_library(tmp_path, library):
     script = f"'{sys.executable}' -c pass; ls /; cc --version; cat /proc/self/comm; echo >&2 done"
     plain = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, timeout=120)
     for _ in range(100):
@@ -55,8 +55,8 @@ def test_tools_run_as_if_nothing_was_there(tmp_path, library):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_relative_path_in_ld_preload(tmp_path):
-    """LD_PRELOAD=./libcprof.so works, also when the program goes elsewhere; tools find the library by an absolute path."""
+def test_relative_path_in_ld_preload_works(tmp_path):
+    """LD_PRELOAD=./libcprof.so works even if the program changes its directory. Variables for tools name the library by an absolute path."""
     code = "os.chdir('/'); step(); steps(3); print(os.environ['NVTX_INJECTION64_PATH'])"
     result = support.run(support.python(code), tmp_path, preload=False, cwd=support.LIBRARY.parent,
                          env={"LD_PRELOAD": f"./{support.LIBRARY.name}"}, WARMUP=0, ACTIVE=2)
@@ -64,7 +64,7 @@ def test_a_relative_path_in_ld_preload(tmp_path):
     assert len(result.traces) == 1 and result.complaints == []
 
 
-def test_an_idle_process_has_no_thread_and_no_file_of_ours(tmp_path, library):
+def test_idle_process_has_no_extra_thread_or_file(tmp_path, library):
     code = "import os; print(len(os.listdir('/proc/self/task')), sorted(os.listdir('/proc/self/fd')))"
     plain = support.run([sys.executable, "-c", code], tmp_path, preload=False)
     loaded = support.run([sys.executable, "-c", code], tmp_path)
@@ -74,7 +74,7 @@ def test_an_idle_process_has_no_thread_and_no_file_of_ours(tmp_path, library):
 
 @pytest.mark.parametrize("call", ["os._exit(7)", "_c._exit(7)", "_c._Exit(7)", "sys.exit(7)", "_c.abort()",
                                   "os.kill(os.getpid(), signal.SIGTERM)"])
-def test_exit_status_of_an_idle_process(tmp_path, call):
+def test_idle_process_keeps_its_exit_status(tmp_path, call):
     plain = support.run(support.python(call), tmp_path, preload=False)
     loaded = support.run(support.python(call), tmp_path)
     assert (loaded.rc, loaded.out, loaded.err) == (plain.rc, plain.out, plain.err)
@@ -89,14 +89,14 @@ def test_exit_status_of_an_idle_process(tmp_path, call):
 def test_every_way_to_exit_finishes_the_trace(tmp_path, client, call):
     result = run(f"calls(1000)\n{call}", tmp_path, client)
     assert result.rc == 7
-    assert mallocs(result) >= 999  # the first call woke cprof
+    assert mallocs(result) >= 999  # the first call started cprof
     assert result.others == ""
 
 
 @pytest.mark.parametrize("work", ["calls(20); [str(i) * 3 for i in range(100)]", "calls(20); step()", "step(); step()"])
-def test_exit_from_a_signal_handler(tmp_path, client, work):
-    """_exit is what signal handlers may call: it ends the process wherever the signal came, in cprof too, and what is
-    on disk is whole."""
+def test_exit_from_a_signal_handler_leaves_a_readable_file(tmp_path, client, work):
+    """Signal handlers may call _exit. It ends the process wherever the signal came, also inside cprof, and the files can be
+    read."""
     for at in range(10):
         folder = tmp_path / str(at)
         folder.mkdir()
@@ -115,15 +115,15 @@ def test_exit_from_a_signal_handler(tmp_path, client, work):
 
 
 def assert_fork_alone_speaks(result):
-    """Nothing stands on stderr but what Python 3.12 and later say, once for a line of the program, of a fork in a process that has other
-    threads of its own. A child, which has no thread but its own, forks in silence."""
+    """stderr holds only Python 3.12's warning about a fork in a process with threads, once per line of the program. A child has one thread,
+    so its forks print nothing."""
     warning = (r"<string>:\d+: DeprecationWarning: This process \(pid=\d+\) is multi-threaded, use of fork\(\) may lead to deadlocks in the "
                r"child\.\n( +pid = os\.fork\(\)\n)?")
     assert re.fullmatch(warning if sys.version_info >= (3, 12) else "", result.others), result.others
 
 
 def test_failing_vfork_child_leaves_the_parent_alone(tmp_path, client):
-    """subprocess uses vfork: the child that cannot exec calls _exit in its parent's memory."""
+    """subprocess uses vfork. A child that cannot exec calls _exit in its parent's memory."""
     result = run("""
         calls(100)
         for _ in range(20):
@@ -141,8 +141,8 @@ def test_failing_vfork_child_leaves_the_parent_alone(tmp_path, client):
     assert len(result.said) == 1
 
 
-def test_vfork_child_calls_no_exit_work(tmp_path, client):
-    """A child in its parent's memory, made by hand, leaves by every kind of _exit."""
+def test_vfork_child_does_not_finish_the_trace(tmp_path, client):
+    """The child calls _exit or _Exit in its parent's memory."""
     source = tmp_path / "child.c"
     source.write_text("""#define _GNU_SOURCE
         #include <stdlib.h>
@@ -174,7 +174,7 @@ def test_vfork_child_calls_no_exit_work(tmp_path, client):
 def test_forked_children_are_inert(tmp_path, client, end):
     result = run(f"""
         calls(100)
-        time.sleep(0.3)  # the cprof thread is there and the file is open
+        time.sleep(0.3)  # by then the cprof thread runs and the file is open
         for _ in range(10):
             pid = os.fork()
             if pid == 0:
@@ -193,8 +193,8 @@ def test_forked_children_are_inert(tmp_path, client, end):
 
 
 @pytest.mark.parametrize("own", [0, 2])
-def test_an_interpreter_is_not_warned_of_our_threads(tmp_path, own):
-    """Right after a fork it counts without them; who asks without one is told of all."""
+def test_interpreter_does_not_count_cprofs_threads_at_fork(tmp_path, own):
+    """An interpreter that counts threads right after a fork must not see cprof's. At any other time the count includes them."""
     result = support.run(support.program("interpreter", "--threads", own), tmp_path, WARMUP=0, ACTIVE=2)
     assert result.rc == 0 and result.others == "", result.err
     counts = re.findall(r"^forked (\d+) (\d+)$", result.out, re.M)
@@ -204,10 +204,10 @@ def test_an_interpreter_is_not_warned_of_our_threads(tmp_path, own):
     assert re.findall(r"^forked (\d+) (\d+)$", plain.out, re.M) == [(str(1 + own),) * 2] * 3
 
 
-def test_grandchildren_and_programs_started_by_children(tmp_path, client):
+def test_children_of_forked_children_are_inert(tmp_path, client):
     result = run("""
         calls(10)
-        time.sleep(0.3)  # the cprof thread is there
+        time.sleep(0.3)  # by then the cprof thread runs
         pid = os.fork()
         if pid == 0:
             subprocess.run([sys.executable, "-c", "print('from a program')"])
@@ -224,7 +224,7 @@ def test_grandchildren_and_programs_started_by_children(tmp_path, client):
     assert mallocs(result) >= 19
 
 
-def test_forks_from_many_threads_while_recording(tmp_path, client):
+def test_forks_from_many_threads_lose_nothing(tmp_path, client):
     result = run("""
         def work():
             for _ in range(30):
@@ -234,7 +234,7 @@ def test_forks_from_many_threads_while_recording(tmp_path, client):
                     calls(5)
                     os._exit(0)
                 os.waitpid(pid, 0)
-        calls(1) # what other threads do while one of them wakes cprof is not recorded
+        calls(1) # calls during cprof's start would not be recorded
         threads = [threading.Thread(target=work) for _ in range(4)]
         for t in threads: t.start()
         for t in threads: t.join()
@@ -283,7 +283,7 @@ int main(void)
 
 
 @pytest.mark.parametrize("options", [["-Wl,-z,now,-z,relro"], ["-Wl,-z,lazy"], ["-fno-plt", "-Wl,-z,now"]])
-def test_a_lock_inside_another_library_is_found(tmp_path, options):
+def test_finds_a_lock_inside_another_library(tmp_path, options):
     cc = [os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-w"]
     (tmp_path / "spied.c").write_text(SPY_LIBRARY)
     (tmp_path / "main.c").write_text(SPY_MAIN)
@@ -296,11 +296,10 @@ def test_a_lock_inside_another_library_is_found(tmp_path, options):
 
 
 @both_pythons
-def test_forks_while_operators_are_switched_on_and_off(tmp_path, which):
-    """A fork while another thread holds torch's callback lock leaves it locked in the child for ever: each step here flips
-    the callbacks, and each child runs an operator, which takes that lock. All operators are called before there is another thread:
-    torch makes an operator known at its first call, under a lock of the C++ runtime's that a child made meanwhile never gets (without
-    cprof 36 of 217 such children hung)."""
+def test_forks_during_callback_changes_do_not_hang(tmp_path, which):
+    """If another thread holds torch's callback lock during a fork, the child hangs at its next operator. Each step here changes the
+    callbacks, and each child runs an operator. All operators run once before the threads start: torch registers an operator at its
+    first call under another lock, which makes children hang even without cprof."""
     python = python_or_skip(which)
     result = support.run([python, "-c", support.PRELUDE + """
 import torch
@@ -325,7 +324,7 @@ for t in threads: t.start()
 hung = 0
 began = time.monotonic()
 for _ in range(50):
-    if time.monotonic() - began > 30: # a machine that has other things to do
+    if time.monotonic() - began > 30: # on a busy machine
         break
     pid = os.fork()
     if pid == 0:
@@ -335,7 +334,7 @@ for _ in range(50):
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         if time.monotonic() > end:
             hung += 1
-            os.system(f"env -u LD_PRELOAD timeout 60 gdb -p {pid} -batch -ex 'bt 40' >&2")  # where, for whoever reads this
+            os.system(f"env -u LD_PRELOAD timeout 60 gdb -p {pid} -batch -ex 'bt 40' >&2")  # shows where the child hangs
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             break
@@ -350,11 +349,11 @@ print("hung", hung)
     assert result.out == "hung 0\n", result.err
 
 
-# ---- libraries that the program is linked to: the loader runs their constructors before cprof's ----
+# ---- linked libraries, whose constructors run before cprof's ----
 
 @pytest.fixture(scope="module")
 def early(tmp_path_factory):
-    """A program that is linked to a library whose constructor marks a range. It prints how many threads it has."""
+    """A program linked to a library whose constructor marks a range. The program prints its number of threads."""
     folder = tmp_path_factory.mktemp("early")
     (folder / "lib.c").write_text('''#define _GNU_SOURCE
 #include <dlfcn.h>
@@ -373,14 +372,14 @@ __attribute__((constructor)) void early(void)
     return folder
 
 
-def test_a_hook_before_the_constructor_knows_the_settings(tmp_path, early):
+def test_hook_before_the_constructor_uses_the_settings(tmp_path, early):
     done = support.run([early / "main"], tmp_path, cwd=early, FILENAME="t.json")
     assert done.names == ["t.json"] and done.rc == 0 and "1 trace" in done.err, done.err
     assert len(support.events(support.load(done.traces[0]), name="early")) == 2
     assert int(done.out) > 1, "no writer thread"
 
 
-def test_a_hook_before_the_constructor_leaves_what_is_off_off(tmp_path, early):
+def test_hook_before_the_constructor_respects_disabled(tmp_path, early):
     done = support.run([early / "main"], tmp_path, cwd=early, ENABLED=0)
     assert (done.rc, done.out.split(), done.err, done.names) == (0, ["1"], "", [])
     assert sorted(path.name for path in early.iterdir()) == ["lib.c", "libearly.so", "main", "main.c"]
@@ -388,8 +387,8 @@ def test_a_hook_before_the_constructor_leaves_what_is_off_off(tmp_path, early):
 
 # ---- the first process of a container ----
 
-def test_a_container_s_first_process_outlives_its_own_signal(tmp_path):
-    """The kernel drops what pid 1 sends itself, unless it is handled."""
+def test_first_process_of_a_container_survives_its_own_signal(tmp_path):
+    """The kernel ignores a signal that pid 1 sends to itself without a handler, so cprof must go on recording."""
     inside = ["unshare", "-Urpf"]
     tried = subprocess.run([*inside, "true"], capture_output=True, text=True)
     if tried.returncode != 0:

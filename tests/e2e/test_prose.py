@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/lint/check_prose.py finds what it is there for: each rule broken once, in a page that is fine otherwise."""
+"""scripts/lint/check_prose.py finds each mistake: every rule is broken once in an otherwise good page."""
 
 import importlib.util
 import re
@@ -32,14 +32,14 @@ PAGE = "scripts/guide/page.md"
 
 
 def found(text, path=PAGE):
-    """What the checks of one page say of a text."""
+    """The problems that the checks of one page find in a text."""
     prose.problems.clear()
     for check in (prose.check_sentences, prose.check_sizes, prose.check_links, prose.check_code):
         check(path, text)
     return list(prose.problems)
 
 
-def test_fine_page():
+def test_accepts_a_good_page():
     assert found(FINE) == []
 
 
@@ -71,12 +71,12 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("broken, said", BROKEN, ids=[said.replace(" ", "-") for _, said in BROKEN])
-def test_broken_page(broken, said):
+def test_finds_each_broken_rule(broken, said):
     assert any(said in problem for problem in found(FINE + broken)), prose.problems
 
 
-def test_sentences_of_source_folders_are_free():
-    """Their rows may be long, too, but not their lines."""
+def test_source_folder_pages_may_have_long_sentences():
+    """Rows of tables may be long, too; other lines may not."""
     assert "README.md" in prose.documents() and not prose.is_prose("writer/README.md")
     prose.problems.clear()
     prose.check_sizes("writer/README.md", "| " + "x" * 130 + " |\n" + "y" * 121 + "\n")
@@ -84,7 +84,7 @@ def test_sentences_of_source_folders_are_free():
 
 
 @pytest.mark.parametrize("text", ["line\n" * 201, "é" * 7169])
-def test_readme_too_long(text):
+def test_finds_a_readme_that_is_too_long(text):
     prose.problems.clear()
     prose.check_sizes("README.md", text)
     assert any("at most 200 and 14336" in problem for problem in prose.problems)
@@ -92,7 +92,7 @@ def test_readme_too_long(text):
 
 @pytest.mark.parametrize("page, text", [("README.md", "make demo"), ("README.md", "make test"), ("scripts/guide/settings.md", "`CPROF_TOP_MB`"),
                                         ("writer/README.md", "`ring_full`")])
-def test_what_must_be_there(page, text, tmp_path, monkeypatch):
+def test_finds_missing_settings_and_commands(page, text, tmp_path, monkeypatch):
     for name in ("README.md", "scripts/guide/settings.md", "writer/README.md", "preload/settings/config.def", "writer/record/losses.def"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())

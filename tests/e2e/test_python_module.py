@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python module cprof (scripts/python) in real programs (scripts/module.py here, one mode per test), with the preload and
-without it."""
+"""The Python module cprof (scripts/python) in programs (scripts/module.py here, one mode per test), with the library preloaded and
+without."""
 
 import importlib.util
 import json
@@ -25,7 +25,7 @@ DECORATED = {
 
 
 def run(mode, folder, **more):
-    """Runs a mode of the script; the result and what it printed."""
+    """Runs a mode of the script. Returns the result and the JSON that it printed."""
     env = {"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "error"}
     done = support.run([sys.executable, SCRIPT, mode], folder, env=env, **more)
     assert done.rc == 0 and done.others == "", done.err
@@ -33,12 +33,12 @@ def run(mode, folder, **more):
 
 
 def names(trace, **more):
-    """Names of the program's own events of a phase in order of time."""
+    """Names of the program's own events, in time order."""
     found = [e for e in support.events(trace, **more) if not e["name"].startswith(("ProfilerStep#", "Record Window"))]
     return [e["name"] for e in sorted(found, key=lambda e: float(e["ts"]))]
 
 
-def test_without_the_library_nothing_happens(tmp_path):
+def test_calls_do_nothing_without_the_library(tmp_path):
     done, result = run("all_calls", tmp_path, preload=False)
     assert result == {"same": True, "version": "", "steps": [[0, "SKIP", False]] * 4, "depths": [0, 0, -1, -1, -1],
                       "added": [False] * 3}
@@ -48,7 +48,7 @@ def test_without_the_library_nothing_happens(tmp_path):
     assert done.err == "" and support.files(tmp_path) == []
 
 
-def test_what_calls_return(tmp_path):
+def test_return_values_of_all_calls(tmp_path):
     done, result = run("all_calls", tmp_path, ACTIVE=2)
     assert result["same"] is True and result["version"] == "0.1.0" and result["added"] == [True, True, False]
     assert result["steps"] == [[0, "WARMUP", True], [1, "ACTIVE", True], [2, "ACTIVE_AND_SAVE", True], [3, "SKIP", False]]
@@ -56,7 +56,7 @@ def test_what_calls_return(tmp_path):
     assert len(done.complaints) == 1 and 'no JSON at byte 0, "nonsense": not a value' in done.complaints[0]
 
 
-def test_what_stands_in_the_trace(tmp_path):
+def test_trace_holds_all_markers(tmp_path):
     done, _ = run("all_calls", tmp_path, WARMUP=0, ACTIVE=4, FILENAME="{epoch}.{batch}.{sample}.{token}.json")
     assert done.names == ["0.4.16.400.json"]
     trace = support.load(done.traces[0])
@@ -70,8 +70,8 @@ def test_what_stands_in_the_trace(tmp_path):
     assert trace["cprof"]["lost"]["total"] == 4 * 2  # a pop too many and a NaN
 
 
-def test_decorators(tmp_path):
-    """Each keeps what the function is and does; durations nest and none is cut, whatever runs in between."""
+def test_decorators_keep_functions_and_nest(tmp_path):
+    """Decorated functions keep their kind and behaviour. Spans nest, and none is cut."""
     done, result = run("decorators", tmp_path, STEP="manual", **NO_WARMUP)
     assert result == DECORATED
     trace = support.load(done.traces[0])
@@ -81,7 +81,7 @@ def test_decorators(tmp_path):
     assert 4 + 6 + 10 < len(spans) <= 4 + 6 + 10 + 16
 
 
-def test_profile(tmp_path):
+def test_profile_context_ends_steps(tmp_path):
     done, result = run("profile", tmp_path, WARMUP=1, ACTIVE=1)
     assert result == {"step_num": 4, "left": True}
     assert done.names == ["rank0.3.pt.trace.json"]
@@ -89,29 +89,29 @@ def test_profile(tmp_path):
     assert support.step_numbers(trace) == [2] and names(trace, ph="X") == ["in step"] * 2
 
 
-def test_schedules(tmp_path):
+def test_python_schedules_choose_steps(tmp_path):
     done, result = run("schedules", tmp_path)
     assert result["asked"] == [0, 1, 2, 3, 4, [4, 8, 0, True], [5, 10, 0, True], [6, 12, 0, True], [7, 14, 0, True]]
     assert done.names == ["rank0.3.pt.trace.json", "rank0.6.pt.trace.json"]
     assert done.complaints == ["the schedule raised RuntimeError(7): such steps are skipped"]
 
 
-def test_a_schedule_given_again_takes_no_memory(tmp_path):
+def test_schedule_set_again_takes_no_memory(tmp_path):
     code = ("import cprof\nclass A:\n    def skip(self, step): return cprof.Action.SKIP\na = A()\n"
             "for i in range(1000): cprof.set_schedule(a.skip)\nprint(len(cprof._schedules))")
     done = support.run([sys.executable, "-c", code], tmp_path, env={"PYTHONPATH": str(MODULE)})
     assert done.rc == 0 and done.out == "1\n" and done.complaints == []
 
 
-def test_a_schedule_with_a_value_of_its_own(tmp_path):
-    """`lambda step, n=n: ...` is how Python keeps a value: the time does not take its place."""
+def test_schedule_keeps_its_default_arguments(tmp_path):
+    """`lambda step, n=n: ...` binds a value. The optional time argument must not replace it."""
     done, result = run("closures", tmp_path)
     assert done.complaints == [] and result["seen"] == [5, 5, 1, 2, 1, 1, 3, 4, 7, 7]
 
 
 @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit"])
-def test_a_signal_that_comes_while_the_schedule_is_asked(tmp_path, raised):
-    """It is the program's, and does not get lost."""
+def test_signal_exception_inside_a_schedule_reaches_the_program(tmp_path, raised):
+    """A signal handler raises while cprof calls the schedule. The exception must not get lost."""
     code = ("import cprof, os, signal, sys, time\n"
             f"def stop(*_): raise {raised}\n"
             "signal.signal(signal.SIGINT, stop)\n"
@@ -127,8 +127,8 @@ def test_a_signal_that_comes_while_the_schedule_is_asked(tmp_path, raised):
 @pytest.mark.parametrize("raised, code, said", [
     ("sys.exit(3)", 3, []), ("sys.exit('enough')", 1, ["enough"]), ("sys.exit()", 0, []), ("raise Stopped(1, why='full')", 7, ["(1, 'full')"]),
     ("raise KeyboardInterrupt", -signal.SIGINT, ["KeyboardInterrupt"])])
-def test_an_exception_of_a_signal_keeps_what_it_says(tmp_path, version, raised, code, said):
-    """Where the schedule is asked as elsewhere: the exit code, and whatever else it was made of."""
+def test_signal_exception_inside_a_schedule_keeps_its_arguments(tmp_path, version, raised, code, said):
+    """An exception that a signal handler raises inside a schedule keeps its exit code and its arguments."""
     text = ("import cprof, os, signal, sys, time\n"
             "class Stopped(BaseException):\n    def __init__(self, n, *, why): self.n, self.why = n, why\n"
             f"def stop(*_): {raised}\n"
@@ -136,20 +136,20 @@ def test_an_exception_of_a_signal_keeps_what_it_says(tmp_path, version, raised, 
             "def schedule(step):\n    if step == 3: os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(0)\n    return 0\n"
             "cprof.set_schedule(schedule)\n"
             "try:\n    for _ in range(1000): cprof.step(); time.sleep(0.01)\n"
-            "except SystemExit: raise\n"  # the same one, whatever its class is called meanwhile
+            "except SystemExit: raise\n"  # must still be a SystemExit here
             "except Stopped as error: print((error.n, error.why), file=sys.stderr); sys.exit(7)\n"
             "sys.exit(8)\n")
     done = support.run([PYTHONS[version], "-c", text], tmp_path, env={"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1"})
     assert (done.rc, done.others.splitlines()[-1:]) == (code, said), done.err
 
 
-def test_threads_with_a_schedule(tmp_path):
+def test_threads_share_a_schedule(tmp_path):
     done, result = run("threads", tmp_path, timeout=60)
     assert result == {"steps": 64} and done.complaints == []
 
 
-def test_torchs_own_schedule(tmp_path):
-    """What torch.profiler.schedule() returns is a schedule."""
+def test_accepts_torchs_schedule(tmp_path):
+    """set_schedule() accepts the result of torch.profiler.schedule()."""
     pytest.importorskip("torch")
     code = ("import cprof, torch\ncprof.set_schedule(torch.profiler.schedule(wait=1, warmup=1, active=3, repeat=2, skip_first=10))\n"
             "for i in range(25): cprof.step()\n")
@@ -158,8 +158,8 @@ def test_torchs_own_schedule(tmp_path):
     assert [support.step_numbers(support.load(path)) for path in done.traces] == [[12, 13, 14], [17, 18, 19]]
 
 
-def test_torchs_own_schedule_over_epochs(tmp_path):
-    """The end of an epoch, here behind steps 4 and 9, cuts no window, as torch's own windows go on there."""
+def test_torchs_schedule_is_not_cut_by_epochs(tmp_path):
+    """Epochs end after steps 4 and 9. They cut no window, as in torch.profiler."""
     pytest.importorskip("torch")
     code = ("import cprof, runpy, sys, torch\n"
             "cprof.set_schedule(torch.profiler.schedule(wait=1, warmup=1, active=3, repeat=2, skip_first=2))\n"
@@ -170,8 +170,8 @@ def test_torchs_own_schedule_over_epochs(tmp_path):
 
 
 @pytest.mark.parametrize("preload", [True, False])
-def test_copies(tmp_path, preload):
-    """What holds a marker can be copied, saved, and sent to a DataLoader's worker that is spawned."""
+def test_markers_can_be_copied_and_pickled(tmp_path, preload):
+    """Objects that hold a marker can be copied, pickled, and sent to a spawned DataLoader worker."""
     done, result = run("copies", tmp_path, preload=preload, **NO_WARMUP)
     assert result == {"same": [True] * 3, "back": ["kept", ["ACTIVE"], True, ["io"]]} and done.complaints == []
     if preload:
@@ -179,8 +179,8 @@ def test_copies(tmp_path, preload):
 
 
 @pytest.mark.parametrize("preload", [True, False])
-def test_a_counter_of_any_number(tmp_path, preload):
-    """One that is too large is left out, as infinities are; the program goes on."""
+def test_counter_skips_numbers_too_large(tmp_path, preload):
+    """A number that is too large is left out, as infinities are."""
     code = "import cprof\nloss = cprof.marker('loss')\nloss.counter({'a': 10**400, 'b': 1})\nloss.counter({'c': 2**63})\ncprof.step()"
     done = support.run([sys.executable, "-c", code], tmp_path, preload=preload, env={"PYTHONPATH": str(MODULE)}, **NO_WARMUP)
     assert done.rc == 0 and done.complaints == [], done.err
@@ -189,7 +189,7 @@ def test_a_counter_of_any_number(tmp_path, preload):
 
 
 @pytest.mark.parametrize("preload", [True, False])
-def test_decorators_of_a_class(tmp_path, preload):
+def test_decorators_work_on_methods_of_classes(tmp_path, preload):
     done, result = run("descriptors", tmp_path, preload=preload, **NO_WARMUP)
     assert result == {"called": [1, 2, 3, ["Both", 4], ["Both", 5]], "doc": ["of_class", "Says who."],
                       "refused": ["int", "property", "type"]} and done.complaints == []
@@ -198,16 +198,16 @@ def test_decorators_of_a_class(tmp_path, preload):
 
 
 @pytest.mark.parametrize("version", sorted(PYTHONS.keys() - {"3.6", "3.7"}))
-def test_asynchronous_functions_are_what_they_were(version):
-    """A generator that is left open when the loop ends is closed once; generators of types.coroutine, and functions that are marked as
-    coroutines but return another awaitable, can be awaited."""
+def test_decorated_asynchronous_functions_behave_the_same(version):
+    """An asynchronous generator that is open when the loop ends is closed once. Generators of types.coroutine can be awaited, and so can
+    functions that are marked as coroutines but return another awaitable."""
     done = subprocess.run([PYTHONS[version], ROOT / "tests/e2e/scripts/asynchronous.py"], capture_output=True, text=True, timeout=60,
                           env={"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "error"})
     assert done.stderr == "" and json.loads(done.stdout) == {"awaited": [5, 7], "left": ["closed"], "complaints": []}
 
 
-def test_subinterpreters(tmp_path):
-    """What would call into one that is gone is refused with a line: a schedule, and handlers. All else goes on."""
+def test_callbacks_of_an_ended_subinterpreter_are_refused(tmp_path):
+    """cprof refuses a schedule and handlers of a subinterpreter, with a line each. All other calls work."""
     if not any(importlib.util.find_spec(name) for name in ("_xxsubinterpreters", "_interpreters")):
         pytest.skip("this Python has no module for subinterpreters")
     done, result = run("subinterpreter", tmp_path, timeout=60, **NO_WARMUP)
@@ -224,16 +224,16 @@ WITHOUT_CTYPES = ("import runpy, sys; sys.modules['_ctypes'] = None; sys.argv = 
     ("decorators", DECORATED), ("profile", {"step_num": 0, "left": True}), ("schedules", {"asked": []}),
     ("copies", {"same": [True] * 3, "back": ["kept", ["ACTIVE"], True, ["io"]]}),
     ("nothing_is_told", {"handlers": [False, False, []], "exported": False, "refused": 3})])
-def test_where_ctypes_does_not_load(tmp_path, mode, expected):
-    """As without the library, which is there."""
+def test_calls_do_nothing_without_ctypes(tmp_path, mode, expected):
+    """The library is preloaded; without ctypes, the module behaves as without it."""
     env = {"PYTHONPATH": f"{MODULE}:{SCRIPT.parent}", "PYTHONDONTWRITEBYTECODE": "1"}
     done = support.run([sys.executable, "-c", WITHOUT_CTYPES, SCRIPT, mode], tmp_path, env=env)
     assert done.rc == 0 and done.err == "", done.err
     assert json.loads(done.out.splitlines()[-1]) == expected
 
 
-def test_a_subinterpreter_of_python_3_12(tmp_path):
-    """ctypes does not load there."""
+def test_subinterpreter_of_python_3_12_records_nothing(tmp_path):
+    """ctypes does not load in a subinterpreter of Python 3.12."""
     if "3.12" not in PYTHONS:
         pytest.skip("no Python 3.12 on this machine")
     code = """
@@ -250,7 +250,7 @@ cprof.step()
     assert names(support.load(done.traces[0]), ph="X") == ["outside"]
 
 
-def test_pip_installs_it(tmp_path):
+def test_pip_installs_the_module(tmp_path):
     pytest.importorskip("setuptools.build_meta")
     site = support.pip_install(tmp_path)
     assert {path.name for path in (site / "cprof").iterdir()} >= {"__init__.py", "py.typed"}
@@ -259,8 +259,8 @@ def test_pip_installs_it(tmp_path):
     assert str(site / "cprof") in shown.stdout, shown.stderr
 
 
-def test_markers_that_cross_ranges_of_torch(tmp_path):
-    """As under Composer's TorchProfiler: neither cuts the other; of two that cross each other one stands beside the row."""
+def test_markers_and_torch_ranges_may_overlap(tmp_path):
+    """Composer's markers overlap torch's ranges. Neither cuts the other; one of the two becomes asynchronous."""
     pytest.importorskip("torch")
     code = """
 import torch
@@ -280,5 +280,5 @@ for i in range(4):
     assert result.rc == 0 and result.complaints == []
     trace = support.load(result.traces[0])
     begun = [e["name"] for e in trace["traceEvents"] if e["ph"] in "Xb" and e["name"] in ("marker", "range")]
-    assert sorted(begun) == ["marker"] * 3 + ["range"] * 2  # the warmup step's marker stands at the head
+    assert sorted(begun) == ["marker"] * 3 + ["range"] * 2  # with the warmup step's marker at the head
     assert trace["cprof"]["lost"]["total"] == 0

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes that belong together: each rank leaves its traces under its own name, and nobody else leaves
-anything."""
+"""Jobs of several processes: each rank leaves its traces under its own name, and launchers and workers leave none."""
 
 import re
 import shutil
@@ -12,13 +11,13 @@ import support
 from servers import free_port
 from torch_runs import SCRIPTS, Trace, assert_good, needs_torch_2, run, skip_without_torchrun
 
-STEPS = "steps(8)"  # of Python without torch
+STEPS = "steps(8)"  # a Python program without torch
 CYCLES = {"WAIT": 1, "WARMUP": 1, "ACTIVE": 2, "REPEAT": 2}  # two traces: of steps 2 and 3, and of 6 and 7
 TEMPLATE = "{run_name}/torch_traces"
 
 
 def assert_ranks(folder, world, source, files=("4", "8")):
-    """The folder holds what `world` ranks left, and nothing else. Returns {name: trace}."""
+    """Asserts that the folder holds the traces of `world` ranks and nothing else. Returns {name: trace}."""
     found = {p.name: Trace(p) for p in support.files(folder)}
     assert sorted(found) == sorted(f"rank{r}.{n}.pt.trace.json" for r in range(world) for n in files)
     for name, one in found.items():
@@ -37,9 +36,9 @@ def torchrun(folder, *arguments, **settings):
 
 
 @needs_torch_2("its torchrun does not work with Python 3.11")
-def test_torchrun(tmp_path):
-    """DistributedDataParallel over gloo with DataLoader workers: a trace for each rank and cycle, none of the agent,
-    the launcher or the workers; collectives and gloo's own threads in it."""
+def test_torchrun_leaves_one_trace_per_rank_and_cycle(tmp_path):
+    """DistributedDataParallel over gloo with DataLoader workers. The agent, the launcher and the workers leave no trace. The
+    traces hold collectives and gloo's own threads."""
     done = torchrun(tmp_path, "--standalone", SCRIPTS / "ranks.py")
     assert_good(done)
     assert sorted(re.match(r"rank \d: 2 traces, ", line)[0] for line in done.said) == \
@@ -52,9 +51,8 @@ def test_torchrun(tmp_path):
 
 
 @needs_torch_2("its torchrun does not work with Python 3.11")
-def test_elastic_restart(tmp_path):
-    """Ranks that fail and are started again: nothing of either life is lost or overwritten. A second launch right
-    after it has a folder of its own."""
+def test_elastic_restart_keeps_all_traces(tmp_path):
+    """Failed ranks are restarted. The traces of both attempts stay. A second launch right after it has its own folder."""
     folders = []
     for launch in ("one", "two"):
         notes = tmp_path / launch
@@ -76,8 +74,8 @@ def test_elastic_restart(tmp_path):
             assert one.lost == 0
 
 
-def test_mpirun(tmp_path):
-    """Open MPI's ranks; mpirun itself leaves nothing."""
+def test_mpirun_leaves_one_trace_per_rank_and_cycle(tmp_path):
+    """Ranks of Open MPI; mpirun itself leaves no trace."""
     mpirun = shutil.which("mpirun")
     if not mpirun or "Open MPI" not in support.run([mpirun, "--version"], tmp_path, preload=False).out:
         pytest.skip("no Open MPI on this machine: nothing starts the ranks")
@@ -99,8 +97,8 @@ LAUNCHERS = {
 
 
 @pytest.mark.parametrize("launcher", list(LAUNCHERS))
-def test_launcher_environments(launcher, tmp_path):
-    """Ranks and run names from the variables that srun and Hydra (MPICH, Intel MPI) set."""
+def test_rank_and_run_name_come_from_the_launcher(launcher, tmp_path):
+    """Reads the variables that srun and Hydra (MPICH, Intel MPI) set."""
     variables, info, run_name = LAUNCHERS[launcher]
     env = {name: str(value) for name, value in variables.items()}
     done = support.run(support.python(STEPS), TEMPLATE, cwd=tmp_path, env=env, **CYCLES)
@@ -112,7 +110,7 @@ def test_launcher_environments(launcher, tmp_path):
 
 
 PROXY = """#!/bin/sh
-# as MPICH's of this name: it has no library itself, and the ranks get no id of their launch; they begin in different seconds
+# like MPICH's proxy of this name: not under cprof, gives its ranks no launch id, and starts them in different seconds
 for rank in 0 1; do
     LD_PRELOAD="$LIBRARY" PMI_RANK=$rank PMI_SIZE=2 "$@" &
     sleep 1.1
@@ -123,7 +121,7 @@ wait
 
 @pytest.mark.parametrize("shell", [[], ["/bin/sh", "-c", '"$@"; exit $?', "sh"]])
 def test_ranks_of_mpich_share_a_run_name(tmp_path, shell):
-    """Those of one launch the same, of another one another; also behind a script."""
+    """Ranks of a launch share a run name, and another launch has another one, also if a script starts the ranks."""
     proxy = tmp_path / "hydra_pmi_proxy"
     proxy.write_text(PROXY)
     proxy.chmod(0o700)
@@ -139,7 +137,7 @@ def test_ranks_of_mpich_share_a_run_name(tmp_path, shell):
 
 AGENT = """
 ranks = []
-for rank in 0, 1:  # as torchrun does, one after the other
+for rank in 0, 1:  # starts ranks one after the other, as torchrun does
     ranks.append(subprocess.Popen(sys.argv[1:], env=dict(os.environ, RANK=str(rank), WORLD_SIZE="4", LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2")))
     time.sleep(1.1)
 sys.exit(max(rank.wait() for rank in ranks))
@@ -147,7 +145,7 @@ sys.exit(max(rank.wait() for rank in ranks))
 
 
 def test_ranks_below_mpich_share_a_run_name(tmp_path):
-    """An agent on each node, which the proxy starts, starts that node's ranks."""
+    """The proxy starts an agent on each node, which starts the node's ranks."""
     proxy = tmp_path / "hydra_pmi_proxy"
     proxy.write_text('#!/bin/sh\nLD_PRELOAD="$LIBRARY" PMI_RANK=0 PMI_SIZE=2 "$@"\nexit $?\n')
     proxy.chmod(0o700)
@@ -159,8 +157,8 @@ def test_ranks_below_mpich_share_a_run_name(tmp_path):
     assert len(support.files(folder / "torch_traces")) == 4
 
 
-def test_spawned_ranks(tmp_path):
-    """Children of torch.multiprocessing.spawn that set RANK in their own environment, after their first tensors."""
+def test_spawned_children_with_rank_variables(tmp_path):
+    """Children of torch.multiprocessing.spawn set RANK in their own environment after their first tensors."""
     done = run("spawned.py", tmp_path, WARMUP=1, ACTIVE=2, REPEAT=2)
     assert_good(done)
     assert_ranks(tmp_path, 2, "torchrun", files=("3", "6"))
@@ -176,8 +174,8 @@ steps(4)
 """
 
 
-def test_a_program_that_renames_itself(tmp_path):
-    """As setproctitle does, before cprof wakes: the run has the name of the script."""
+def test_run_name_survives_a_renamed_process(tmp_path):
+    """setproctitle overwrites the command line before cprof starts; the run still has the script's name."""
     script = tmp_path / "train.py"
     script.write_text(support.PRELUDE + RENAMES_ITSELF)
     result = support.run([sys.executable, script, "a longer argument to write over"], TEMPLATE, cwd=tmp_path, WARMUP=0, ACTIVE=2)
@@ -187,9 +185,9 @@ def test_a_program_that_renames_itself(tmp_path):
 
 
 @pytest.mark.parametrize("here", [False, True], ids=["file", "localhost"])
-def test_ranks_that_only_tell_torch(tmp_path, here):
-    """Children of torch.multiprocessing.spawn without variables: the rank comes from init_process_group(). The rank on the host is null,
-    in names, too, but where all meet at this host's own address."""
+def test_rank_comes_from_init_process_group(tmp_path, here):
+    """Children of torch.multiprocessing.spawn without variables. The local rank is null, in names, too, unless the ranks meet at an address
+    of this host."""
     done = run("spawned_bare.py", tmp_path, *[free_port()] * here, WARMUP=1, ACTIVE=2, FILENAME="r{rank}-{local_rank}.json")
     assert_good(done)
     names = ["r0-0.json", "r1-1.json"] if here else ["r0-null.json", "r1-null.json"]

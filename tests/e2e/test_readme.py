@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README as a newcomer uses it: each of its shell blocks, run by bash exactly as it stands there, next to programs of the
-names that it uses."""
+"""The README's shell blocks: bash runs each one exactly as written, beside programs with the names that the blocks use."""
 
 import http.server
 import os
@@ -19,7 +18,7 @@ from conftest import BUILD, ROOT
 pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 
 PROGRAMS = {
-    # Twelve steps of a small model; under a trigger steps without a model, at once, until it is killed.
+    # Twelve steps of a small model. With CPROF_TRIGGER, endless steps without a model, until it is killed.
     "train.py": """\
 import ctypes, os, time
 while os.environ.get("CPROF_TRIGGER"):
@@ -59,14 +58,14 @@ PROGRAMS["train_new.py"] = PROGRAMS["train.py"]
 
 
 README = (ROOT / "README.md").read_text()
-# (run name, text) of each shell block; those without a run name are no recipes.
+# (run name, text) of each shell block. Blocks without a run name are not recipes.
 BLOCKS = [(next(iter(re.findall(r"--run-name (\w+)", block)), None), block)
           for block in re.findall(r"^```sh\n(.*?)^```$", README, re.M | re.S)]
 RECIPES = [block for block in BLOCKS if block[0]]
 
 
 class Uploads(http.server.BaseHTTPRequestHandler):
-    """Takes what is put, and notes its path."""
+    """Accepts each PUT and notes its path."""
 
     def do_PUT(self):
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -87,25 +86,25 @@ def folder(tmp_path_factory):
 
 
 def run_block(block, folder):
-    """Runs the block by a bash that stops at the first error, with the command, the library and Python where it finds them."""
+    """Runs the block in a bash that stops at the first error and finds the command, the library and Python."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("CPROF_")}
     env.update(PATH=f"{ROOT / 'scripts'}:{os.path.dirname(sys.executable)}:{env['PATH']}", CPROF_LIBRARY=str(support.LIBRARY),
                LD_LIBRARY_PATH=str(BUILD), MASTER_ADDR="127.0.0.1")
     return subprocess.run(["bash", "-em", "-c", block], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
 
 
-def test_has_all_recipes():
+def test_readme_has_all_recipes():
     assert [name for name, _ in RECIPES] == ["slow", "leak", "ranks", "live", "infer", "before", "up", "gpu"]
 
 
 def plain(text):
-    """Without numbers, units, names of runs and the width of columns."""
+    """The text without numbers, units, run names and column widths."""
     text = re.sub(r"[\w-]+/torch_traces|(?<=cprof explain )\S+|(?<=cprof top )\S+|(?<=cprof open )\S+", "RUN", text)
     return re.sub(r"  +", " ", re.sub(r"\d[\d,.]*\d|\d", "0", re.sub(r"[kM]B", "kB", text)))
 
 
 @pytest.mark.parametrize("name, block", RECIPES, ids=[name for name, _ in RECIPES])
-def test_recipe(name, block, folder):
+def test_recipe_works(name, block, folder):
     server = None
     if name == "up":
         server = http.server.ThreadingHTTPServer(("localhost", 0), Uploads)
@@ -114,7 +113,7 @@ def test_recipe(name, block, folder):
         block = block.replace("localhost:8080", f"localhost:{server.server_address[1]}")  # a port that is free here
         threading.Thread(target=server.serve_forever, daemon=True).start()
     done = run_block(block, folder)
-    if name == "gpu" and done.returncode == 1:  # doctor says by its exit code that there is no GPU
+    if name == "gpu" and done.returncode == 1:  # doctor's exit code reports that there is no GPU
         assert "CUPTI" in done.stdout
         done = run_block(block.split("\n", 1)[1], folder)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -131,7 +130,7 @@ def test_recipe(name, block, folder):
         assert traces == ["rank0.5.pt.trace.json"]
     shown = {"slow": " steps took ", "leak": "", "infer": "ProfilerStep", "before": "step ", "gpu": "aten::"}.get(name, "")
     assert shown in done.stdout, done.stdout + done.stderr
-    if name == "slow":  # the output that the README shows, but for numbers and paths
+    if name == "slow":  # the output that the README shows, without numbers and paths
         text, = re.findall(r"^```text\n(.*?)^```$", README, re.M | re.S)
         lines = plain(text).splitlines()[1:]  # the first is the program's own
         assert [line.split()[1] for line in lines] == ["rank", "explain", "top", "open"]
@@ -141,8 +140,8 @@ def test_recipe(name, block, folder):
         assert done.stdout.startswith("cpu: peak ") and re.search(r"^ *[\d.]+ [KM]?B .* train\.py\(\d+\): <module>$", done.stdout, re.M), done.stdout
 
 
-def test_first_screen(folder):
-    """`cprof run` comes first and LD_PRELOAD second, which leaves a trace, too."""
+def test_commands_of_the_first_screen_work(folder):
+    """`cprof run` comes first and LD_PRELOAD second. The latter leaves a trace, too."""
     (_, run), (_, preload) = BLOCKS[:2]
     assert run == "cprof run -- python train.py\n" and preload == "LD_PRELOAD=libcprof.so python train.py\n"
     done = run_block(preload, folder)
@@ -150,8 +149,8 @@ def test_first_screen(folder):
     assert len(list(folder.glob("train-*/torch_traces/rank0.5.pt.trace.json"))) == 1
 
 
-def test_the_two_commands():
-    """What a newcomer types first; test_demo.py runs the demo."""
+def test_readme_names_make_demo_and_make_test():
+    """test_demo.py runs the demo."""
     assert (None, "make demo\nmake test\n") in BLOCKS
 
 

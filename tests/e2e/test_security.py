@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What .github/SECURITY.md promises, tried as an attacker who may write into the traces' folder, or run as another user."""
+"""The promises of .github/SECURITY.md, attacked by a user who may write to the traces' folder, and by another user."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="no curl on thi
 
 
 def traps(victim):
-    """What somebody may put where a file is about to be written, by kind."""
+    """{kind: function that puts such a trap at a path where cprof is about to write}"""
     return {"link": lambda path: path.symlink_to(victim), "dangling link": lambda path: path.symlink_to(victim.with_name("new")),
             "hard link": lambda path: os.link(victim, path), "fifo": os.mkfifo, "folder": pathlib.Path.mkdir}
 
@@ -36,7 +36,7 @@ KINDS = list(traps(pathlib.Path("victim")))
 
 @pytest.fixture(params=KINDS)
 def trap(request, tmp_path):
-    """Sets a trap at a path; unharmed() fails when it worked."""
+    """set() puts a trap at a path. unharmed() is false if cprof fell into it."""
     class Trap:
         kind = request.param
         victim = tmp_path / "victim"
@@ -55,7 +55,7 @@ def trap(request, tmp_path):
 # ---- files in a shared folder ------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
-def test_modes_are_the_umasks(tmp_path, mask):
+def test_file_modes_follow_the_umask(tmp_path, mask):
     code = f"os.umask({mask}); steps(4); _call('export_chrome_trace')((sys.argv[1] + '/copy.json').encode())"
     result = run(python(code, tmp_path), tmp_path / "a/b", WARMUP=1, ACTIVE=1, REPEAT=0)
     made = [*result.traces, tmp_path / "a/b/saved_traces.jsonl", tmp_path / "copy.json"]
@@ -65,7 +65,7 @@ def test_modes_are_the_umasks(tmp_path, mask):
 
 
 def test_trap_at_the_open_file(tmp_path, trap):
-    """Its name is known from the pid; the recording goes into another one, or ends with one line."""
+    """An attacker can predict the open file's name from the pid. cprof takes another name, or stops recording with one line."""
     folder = tmp_path / "traces"
     trap.set(folder / "here")
     code = """
@@ -94,11 +94,11 @@ steps(1); print("done")
     assert stat.S_IFMT((folder / "rank0.4.pt.trace.json").lstat().st_mode) == kind
     left = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and path.name != "saved_traces.jsonl"
             and path.suffix != ".top" and not path.samefile(trap.victim)]
-    assert len(left) == 1 and step_numbers(load(left[0])) == [1, 2, 3], "the trace is there under this or another name"
+    assert len(left) == 1 and step_numbers(load(left[0])) == [1, 2, 3], "the trace has this or another name"
 
 
 def test_trap_at_the_open_file_while_recording(tmp_path, trap):
-    """The file is exchanged between two flushes: what is in its place is neither written to nor waited for."""
+    """The file is replaced between two flushes. cprof neither writes to the trap nor waits for it."""
     folder = tmp_path / "traces"
     code = """
 steps(3); flushed(b"ProfilerStep#2")
@@ -125,7 +125,7 @@ def test_trap_at_the_list_of_traces(tmp_path, trap):
 
 
 def test_trap_at_the_trigger_file(tmp_path, trap):
-    """It starts nothing and stays; one line says so."""
+    """The trap starts no recording and stays. One line reports it."""
     trigger = tmp_path / "go"
     trap.set(trigger)
     code = "steps(1); time.sleep(0.6); steps(2); time.sleep(0.3); print('done')"
@@ -135,7 +135,7 @@ def test_trap_at_the_trigger_file(tmp_path, trap):
 
 
 def test_trap_at_an_exported_trace(tmp_path, trap):
-    """The last trace, which is to be copied, was exchanged."""
+    """The last trace is replaced by a trap before it is exported."""
     second = tmp_path / "second"
     code = """
 steps(3)
@@ -153,7 +153,7 @@ print("done")
 
 @as_root
 def test_trap_where_an_export_goes(public):
-    """In a folder like /tmp nobody else's link is followed, and a hard link, FIFO or folder is not harmed."""
+    """In a folder like /tmp cprof does not follow another user's link, and does not harm a hard link, FIFO or folder."""
     folder, victim = public / "shared", public / "victim"
     folder.mkdir()
     folder.chmod(0o1777)
@@ -171,8 +171,8 @@ print(*(_call("export_chrome_trace")(f"{sys.argv[1]}/{kind}.json".encode()) for 
     assert victim.read_text() == PRECIOUS and not victim.with_name("new").exists()
 
 
-def test_no_file_outside_its_folder(tmp_path):
-    """No name in /tmp or TMPDIR, predictable or not; nothing in the working folder or at home."""
+def test_writes_no_file_outside_the_folder(tmp_path):
+    """cprof writes nothing to /tmp, TMPDIR, the working folder or the home folder."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     code = "steps(4); _call('export_chrome_trace')(b'copy.json')"
@@ -203,8 +203,8 @@ def become_nobody():
 
 
 @as_root
-def test_traces_of_another_user_in_a_shared_folder(public):
-    """Somebody else's things under each name in a folder like /tmp: they are left as they are."""
+def test_leaves_another_users_files_alone(public):
+    """In a folder like /tmp, another user has files under the names that cprof would use."""
     folder = public / "shared"
     folder.mkdir()
     folder.chmod(0o1777)
@@ -223,7 +223,7 @@ def test_traces_of_another_user_in_a_shared_folder(public):
 
 @as_root
 def test_inert_in_set_user_id_programs(public):
-    """With the library loaded all the same: no file, no word, no variable."""
+    """A set-user-ID program is linked to the library. cprof writes no file and no line, and sets no variable."""
     binary = public / "secure"
     subprocess.run([os.environ.get("CC", "cc"), "-o", binary, ROOT / "tests/e2e/c/secure.c", f"-I{ROOT}", "-Wl,--no-as-needed",
                     LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-ldl"], check=True, timeout=60)
@@ -243,10 +243,10 @@ def test_inert_in_set_user_id_programs(public):
                     0o4755: ("secure 1, CUDA_INJECTION64_PATH not set\n", 0, False)}
 
 
-# ---- what is in a trace ------------------------------------------------------------------------------------
+# ---- contents of traces ------------------------------------------------------------------------------------
 
-def test_nothing_from_a_trace_is_run(tmp_path):
-    """Names that a shell would run, in markers, in the run's name and so in the path that commands get."""
+def test_names_are_never_run_by_a_shell(tmp_path):
+    """Markers and the run name hold shell code. The run name is part of the path that on-ready commands get."""
     evil = "$(touch pwned1)`touch pwned2`;touch pwned3|touch pwned4\n&& touch pwned5 '\"<script>"
     code = f"push({evil.encode()!r}); mark({evil.encode()!r}); pop(); steps(3)"
     work = tmp_path / "work"
@@ -260,8 +260,8 @@ def test_nothing_from_a_trace_is_run(tmp_path):
 
 
 @needs_curl
-def test_credentials_stay_where_they_are(tmp_path):
-    """Not in the trace, the list, a line of ours (also in debug), a command line, or the environment of curl."""
+def test_credentials_appear_nowhere_else(tmp_path):
+    """Credentials are in no trace, list or message (also in debug), on no command line, and not in curl's environment."""
     with servers.Server("slow") as server:
         url = "s3://bucket/prefix"
         env = dict(SECRETS, AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.port}")
@@ -279,7 +279,7 @@ def test_credentials_stay_where_they_are(tmp_path):
 
 
 def our_curls(folder):
-    """/proc/PID of the uploads of this test, by the folder of its traces."""
+    """/proc/PID of this test's curl processes, recognised by the folder of its traces."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings and surroundings that are wrong: one clear line each, and a program that does not notice."""
+"""Bad settings and hostile surroundings: cprof prints one clear line for each, and the program does not notice."""
 
 import re
 import resource
@@ -15,7 +15,7 @@ TWO_STEPS = dict(WARMUP=0, ACTIVE=2)
 
 
 def one_line(result, *parts):
-    """Asserts that the program was not harmed and that one line of cprof holds all the parts."""
+    """Asserts that the program was not harmed and that cprof's only complaint holds all the parts."""
     assert (result.rc, result.out, result.others) == (0, "done\n", "")
     assert len(result.complaints) == 1, result.err
     for part in parts:
@@ -38,13 +38,13 @@ def one_line(result, *parts):
     ("RING_KB", "1", ("from 64", "default 8192")),
     ("ACTIVITIES", "cpu,quantum", ("cpu", "default cpu,cuda")),
 ])
-def test_bad_value(tmp_path, name, value, parts):
+def test_bad_value_is_reported_and_replaced_by_the_default(tmp_path, name, value, parts):
     result = run(python("steps(6); print('done')"), tmp_path, **{name: value})
     one_line(result, f"CPROF_{name}={value}", *parts)
-    assert result.names == ["rank0.5.pt.trace.json"], "the default is in force"
+    assert result.names == ["rank0.5.pt.trace.json"], "the default applies"
 
 
-def test_bad_folder_template(tmp_path):
+def test_bad_folder_template_is_replaced_by_the_default(tmp_path):
     result = run(python("steps(6); print('done')"), tmp_path, cwd=tmp_path, FOLDER="{batch}/x", RUN_NAME="r")
     one_line(result, "CPROF_FOLDER={batch}/x", "{batch}", "default {run_name}/torch_traces")
     assert result.traces == [tmp_path / "r/torch_traces/rank0.5.pt.trace.json"]
@@ -52,7 +52,7 @@ def test_bad_folder_template(tmp_path):
 
 @pytest.mark.parametrize("name, nearest", [("ACTIVEE", "CPROF_ACTIVE"), ("GZIP", "CPROF_USE_GZIP"),
                                            ("SKIPFIRST", "CPROF_SKIP_FIRST")])
-def test_unknown_name(tmp_path, name, nearest):
+def test_unknown_setting_suggests_the_nearest(tmp_path, name, nearest):
     result = run(python("steps(6); print('done')"), tmp_path, **{name: "3"})
     one_line(result, f"CPROF_{name}", nearest)
     assert result.names == ["rank0.5.pt.trace.json"]
@@ -63,8 +63,8 @@ def test_several_bad_settings_have_a_line_each(tmp_path):
     assert len(result.complaints) == 3 and result.rc == 0
 
 
-def test_a_program_that_never_wakes_says_nothing(tmp_path):
-    """Neither a file nor a word, also when settings are wrong: every tool of a job loads the library."""
+def test_idle_program_prints_nothing_about_bad_settings(tmp_path):
+    """Every tool of a job loads the library, so an idle program must print no line and leave no file, even with bad settings."""
     for command in (["/bin/true"], ["/bin/sh", "-c", "echo a | cat"], python("print('hello')")):
         plain = run(command, tmp_path, preload=False)
         result = run(command, tmp_path, ACTIVE="bad", NOPE=1)
@@ -72,19 +72,19 @@ def test_a_program_that_never_wakes_says_nothing(tmp_path):
     assert files(tmp_path) == []
 
 
-def test_the_constructor_starts_nothing(tmp_path):
+def test_constructor_changes_no_process_state(tmp_path):
     code = ("fds = sorted(os.listdir('/proc/self/fd')); print(len(os.listdir('/proc/self/task')), len(fds), "
             "[signal.getsignal(n) for n in range(1, 32)], signal.pthread_sigmask(signal.SIG_BLOCK, []))")
     assert run(python(code), tmp_path).out == run(python(code), tmp_path, preload=False).out
 
 
-def test_switched_off(tmp_path):
+def test_disabled_library_does_nothing(tmp_path):
     result = run(python("steps(6); print('done', os.environ.get('CUDA_INJECTION64_PATH'))"), tmp_path, ENABLED=0)
     assert (result.rc, result.out, result.err) == (0, "done None\n", "")
     assert files(tmp_path) == []
 
 
-def test_log_levels(tmp_path):
+def test_log_level_limits_the_lines(tmp_path):
     for level, lines in (("debug", 1), ("info", 1), ("warn", 0), ("error", 0)):
         result = run(python("steps(6); print('done')"), tmp_path / level, LOG=level)
         assert (result.rc, result.out) == (0, "done\n") and len(result.traces) == 1
@@ -98,8 +98,8 @@ def test_log_levels(tmp_path):
     assert len(result.said) == 1
 
 
-def test_closed_stdout_and_stderr(tmp_path):
-    """What the program closed stays closed, and nothing is written into what it opens instead."""
+def test_writes_nothing_after_stderr_was_closed(tmp_path):
+    """The program closes descriptors 1 and 2 and opens files in their place. cprof writes nothing into these files."""
     code = """
 os.close(1); os.close(2)
 for name in sys.argv[1:3]: os.open(name, os.O_CREAT | os.O_RDWR)
@@ -113,7 +113,7 @@ steps(6); time.sleep(0.3)
 
 # ---- folders and disks -------------------------------------------------------------------------------------
 
-def test_folder_that_is_a_file(tmp_path):
+def test_folder_that_is_a_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("x")
     result = run(python("steps(6); print('done')"), tmp_path / "file")
     one_line(result, str(tmp_path / "file"), "Not a directory")
@@ -121,8 +121,8 @@ def test_folder_that_is_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("sleep", [0, 0.4])
-def test_folder_without_permission(tmp_path, sleep):
-    """At the first flush and, for a short window, at its only one."""
+def test_folder_without_permission_is_reported(tmp_path, sleep):
+    """The error comes at the first flush; for a short window, at its only flush."""
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
     result = run(python(f"steps(1); time.sleep({sleep}); steps(5); print('done')"), folder, **TWO_STEPS,
@@ -131,7 +131,7 @@ def test_folder_without_permission(tmp_path, sleep):
     assert files(tmp_path) == []
 
 
-def test_read_only_file_system(tmp_path):
+def test_read_only_file_system_is_reported(tmp_path):
     reason = no_mounts_reason()
     if reason:
         pytest.skip(reason)
@@ -140,7 +140,7 @@ def test_read_only_file_system(tmp_path):
 
 
 def in_mounts(tmp_path, mounts, code, **settings):
-    """Runs Python code in a file system of its own at tmp_path/fs; what is left there goes to tmp_path/left."""
+    """Runs Python code with its own file system at tmp_path/fs, and copies the files there to tmp_path/left."""
     (tmp_path / "fs").mkdir()
     (tmp_path / "left").mkdir()
     shell = f'{mounts}; rc=0; "$@" || rc=$?; cp -r "$M"/. "$LEFT"; exit $rc'
@@ -150,8 +150,8 @@ def in_mounts(tmp_path, mounts, code, **settings):
     return Result(done.rc, done.out, done.err, tmp_path / "left")
 
 
-def test_full_disk(tmp_path):
-    """One flush does not fit: what was there before is whole, and the program's own last bytes are not taken."""
+def test_full_disk_keeps_the_earlier_flush(tmp_path):
+    """A flush does not fit. The file of the flush before can be read, and the failed flush takes no space from the program."""
     reason = no_mounts_reason()
     if reason:
         pytest.skip(reason)
@@ -167,8 +167,8 @@ time.sleep(0.6); steps(1); print("done")
     assert len(events(trace, name="before")) == 1 and events(trace, name="flood") == []
 
 
-def test_nearly_full_disk(tmp_path):
-    """Recording stops while 5 % are still free for the program."""
+def test_nearly_full_disk_stops_the_recording(tmp_path):
+    """Recording stops while 5 % of the disk are still free for the program."""
     reason = no_mounts_reason()
     if reason:
         pytest.skip(reason)
@@ -185,8 +185,8 @@ print("done" if s.f_bavail * 100 > s.f_blocks * 3 else f"only {s.f_bavail} of {s
     assert step_numbers(trace)[0] == 1 and trace["cprof"]["complete"] is False
 
 
-def test_nearly_full_disk_stops_short_windows_too(tmp_path):
-    """Each window is written by its only flush, at its end."""
+def test_nearly_full_disk_stops_short_windows(tmp_path):
+    """Each window is so short that its only flush comes at its end."""
     reason = no_mounts_reason()
     if reason:
         pytest.skip(reason)
@@ -198,8 +198,8 @@ def test_nearly_full_disk_stops_short_windows_too(tmp_path):
         load(path)
 
 
-def test_file_size_limit_of_the_process(tmp_path):
-    """RLIMIT_FSIZE would kill the program by SIGXFSZ if our thread took signals."""
+def test_file_size_limit_stops_the_recording(tmp_path):
+    """At RLIMIT_FSIZE, SIGXFSZ would kill the program if cprof's thread took signals."""
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10))
     code = """
@@ -212,8 +212,8 @@ time.sleep(0.6); steps(1); print("done")
     assert len(events(load(result.parts[0]), name="before")) == 1
 
 
-def test_a_small_address_space_is_left_to_the_program(tmp_path):
-    """RLIMIT_AS: what cprof mapped the program could not."""
+def test_limited_address_space_is_left_to_the_program(tmp_path):
+    """Under RLIMIT_AS, memory that cprof maps would be missing for the program."""
     code = """
 import resource, mmap
 size = int(open("/proc/self/statm").read().split()[0]) * mmap.PAGESIZE
@@ -225,8 +225,8 @@ if len(mmap.mmap(-1, 60 << 20)) == 60 << 20: print("done")
     one_line(result, "RLIMIT_AS", "nothing is recorded")
 
 
-def test_a_program_with_large_thread_local_storage(tmp_path):
-    """The C library takes it from each thread's stack. cprof's two threads have as much stack as in any program."""
+def test_records_with_large_thread_local_storage(tmp_path):
+    """The C library puts thread-local storage on each thread's stack. cprof's two threads must still have enough stack."""
     result = run(program("thread_storage"), tmp_path, WITH_STACK=1, LOG="debug", WARMUP=0, ACTIVE=1000)
     assert (result.rc, result.out, result.others) == (0, "done 1\n", "")
     assert own_descriptors_reason() or not [line for line in result.said if "among the program's own" in line]
@@ -234,8 +234,8 @@ def test_a_program_with_large_thread_local_storage(tmp_path):
     assert trace["cprof"]["complete"] and len(events(trace, name="work")) == 5
 
 
-def test_no_thread_to_be_had(tmp_path):
-    """RLIMIT_NPROC of a user without privileges; root is not bound by it."""
+def test_records_nothing_without_a_thread(tmp_path):
+    """RLIMIT_NPROC binds users without privileges, not root."""
     code = """
 import resource
 if os.geteuid() == 0: os.setresgid(54321, 54321, 54321); os.setresuid(54321, 54321, 54321)
@@ -266,28 +266,28 @@ print("done")
 
 
 @pytest.mark.skipif(own_descriptors_reason() is not None, reason=own_descriptors_reason() or "")
-def test_the_program_uses_all_descriptors_that_it_may_have(tmp_path):
-    """Files of the library are not among them."""
+def test_records_while_the_program_uses_all_descriptors(tmp_path):
+    """cprof's files are in another descriptor table."""
     result = run(python(ALL_DESCRIPTORS_TAKEN), tmp_path, WARMUP=1, ACTIVE=9)
     assert (result.rc, result.out, result.complaints) == (0, "done\n", [])
     assert step_numbers(load(result.traces[0])) == [1, 2, 3]
 
 
-def test_no_descriptor_to_be_had(tmp_path):
-    """The same where they are among the program's: no file can be opened, and that is said once."""
+def test_shared_descriptor_table_without_room_stops_recording(tmp_path):
+    """Without close_range(), cprof's files are in the program's table. No file can be opened, which one line reports."""
     result = run(python(ALL_DESCRIPTORS_TAKEN), tmp_path, WARMUP=1, ACTIVE=9, before_exec=refuse_close_range)
     one_line(result, "Too many open files", "recording is off")
 
 
 @pytest.mark.skipif(not shutil.which("nm"), reason="no nm on this machine")
-def test_the_library_needs_libc_only():
+def test_library_needs_libc_only():
     needed = subprocess.run(["readelf", "-d", LIBRARY], capture_output=True, text=True, check=True).stdout
     rest = set(re.findall(r"NEEDED.*\[(.*?)\]", needed)) - {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
-    # the loader is in every process
+    # every process has the loader
     assert all(re.fullmatch(r"ld-linux[\w-]*\.so\.\d+", name) for name in rest), rest
 
 
-def test_debug_tells_settings_and_schedule(tmp_path):
+def test_debug_log_prints_settings_and_schedule(tmp_path):
     result = run(python("steps(6)"), tmp_path, LOG="debug", WARMUP=1, ACTIVE=2)
     assert "woken by a marker" in result.said
     assert any(line.startswith("CPROF_ACTIVE=2") for line in result.said)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/setup.sh in a checkout of its own, with a stand-in for pip and without apt: nothing is installed here."""
+"""scripts/setup.sh in its own checkout, with a fake pip and without apt. The tests install nothing on this machine."""
 
 import ctypes
 import os
@@ -13,8 +13,8 @@ import pytest
 
 from conftest import ROOT
 
-# The environment's interpreter. What pip is asked to install is noted; it then is there, in one file. With `slow` it takes a while, and
-# says what pip says when it is interrupted.
+# A fake interpreter of the environment. It logs what pip is to install and creates each package as one file. If the file `slow` exists,
+# the installation takes long and reports an interrupt as pip does.
 PYTHON = """\
 #!/bin/bash
 site={site}
@@ -37,7 +37,7 @@ PYTHONPATH=$site exec {python} -S "$@"
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A folder with what set-up reads; apt-get and sudo are none, and nothing else of the machine is asked for torch."""
+    """A folder with the files that setup.sh reads, failing apt-get and sudo, and the fake interpreter."""
     for name in "setup.sh", "requirements.txt":
         (tmp_path / "scripts").mkdir(exist_ok=True)
         shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts" / name)
@@ -54,8 +54,8 @@ def checkout(tmp_path):
 
 
 def as_a_user():
-    """For a process to come: it may write only what its owner may, root's included (PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore what the keyboard sends: not so here
+    """For preexec_fn: file permissions bind even root (PR_CAPBSET_DROP of CAP_DAC_OVERRIDE)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # background jobs of a shell ignore SIGINT; this process must not
     ctypes.CDLL(None).prctl(24, 1)
 
 
@@ -70,7 +70,7 @@ def installed(checkout):
     return [line.split()[-1] for line in calls.read_text().splitlines()] if calls.exists() else []
 
 
-def test_installs_what_is_not_there(checkout):
+def test_setup_installs_missing_packages_once(checkout):
     done = start(checkout, "--demo")
     assert done.communicate(timeout=60)[0].count("missing") == 0 and done.returncode == 0
     assert installed(checkout) == ["torch==2.0.0+cpu", "numpy>=1.21"]
@@ -79,8 +79,8 @@ def test_installs_what_is_not_there(checkout):
     assert len(installed(checkout)) == 2
 
 
-def test_an_interrupt_is_the_end(checkout):
-    """pip, when it is interrupted, ends as if it had failed: nothing else is tried instead, and the next run is not told that all was done."""
+def test_setup_stops_on_an_interrupt(checkout):
+    """An interrupted pip ends like a failed one. setup.sh must try nothing else, and must not record that set-up was done."""
     (checkout / "site/slow").touch()
     run = start(checkout, "--demo")
     until = time.monotonic() + 30
@@ -93,15 +93,15 @@ def test_an_interrupt_is_the_end(checkout):
     assert "interrupted" in said and not list(checkout.glob("build/.setup*"))
 
 
-def test_what_was_installed_by_half_is_installed_again(checkout):
-    """A torch whose installation was killed is a folder, and cannot be imported."""
+def test_setup_reinstalls_a_broken_package(checkout):
+    """A torch whose installation was killed is a folder that cannot be imported."""
     (checkout / "site/torch/nn").mkdir(parents=True)
     run = start(checkout, "--demo")
     said = run.communicate(timeout=60)[0]
     assert run.returncode == 0 and installed(checkout) == ["torch==2.0.0+cpu", "numpy>=1.21"], said
 
 
-def test_a_checkout_that_cannot_be_written(checkout):
+def test_setup_reports_a_read_only_checkout(checkout):
     shutil.rmtree(checkout / ".venv")
     checkout.chmod(0o555)
     said = start(checkout, "--demo").communicate(timeout=60)[0]
@@ -109,7 +109,7 @@ def test_a_checkout_that_cannot_be_written(checkout):
     assert f"missing: .venv ({checkout} cannot be written)" in said
 
 
-def test_what_venv_says(checkout):
+def test_setup_reports_a_failing_venv(checkout):
     shutil.rmtree(checkout / ".venv")
     (checkout / "python").write_text(f"#!/bin/sh\n[ \"$2\" != venv ] || {{ echo no ensurepip; exit 1; }}\nexec {sys.executable} -S \"$@\"\n")
     (checkout / "python").chmod(0o755)

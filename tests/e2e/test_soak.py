@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of many cycles, and of one window without end, in seconds; `make soak` does both for long."""
+"""Short runs of many cycles and of one endless window; `make soak` runs both for long."""
 
 import soak
 
 
-def test_cycles_leave_nothing_behind(tmp_path):
+def test_many_cycles_leak_nothing(tmp_path):
     figures = soak.soak(tmp_path, 10, 1200)
     assert soak.problems(figures, 1200) == [], figures
 
 
-def test_a_window_without_end_leaves_nothing_behind(tmp_path):
+def test_endless_window_leaks_nothing(tmp_path):
     figures = soak.soak_endless(tmp_path, 10)
     assert soak.problems(figures, 1, endless=True) == [], figures

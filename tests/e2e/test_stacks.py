@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPROF_WITH_STACK: the stacks in a trace are those that the interpreter itself tells, on each CPython that this machine has; they do not
-crash what changes under them; native frames stand below; and what reads traces reads these."""
+"""CPROF_WITH_STACK: stacks equal the interpreter's own, on each CPython of this machine. Taking them does not crash while threads, code and
+libraries come and go. Native frames stand below Python's, and readers of traces load the stacks."""
 
 import ast
 import ctypes.util
@@ -29,8 +29,8 @@ needs_libunwind = pytest.mark.skipif(ctypes.util.find_library("unwind") is None,
 
 
 def interpreters():
-    """{version, or "own", "system": path}: the tests' own, the system's, those that TEST_PYTHONS names (PATH:PATH, each ending in
-    pythonVERSION; one may be a script that enters another root), and what pyenv or the path have."""
+    """{version, "own" or "system": path}. These are the tests' own Python, the system's, those in TEST_PYTHONS (PATH:PATH, each ending in
+    pythonVERSION; a path may be a script that enters another root), and those of pyenv and PATH."""
     found = {"own": sys.executable, "system": shutil.which("python3", path=os.defpath)}
     for path in filter(None, os.environ.get("TEST_PYTHONS", "").split(":")):
         found[os.path.basename(path).replace("python", "")] = path
@@ -71,7 +71,7 @@ def trace_of(result):
 
 
 def stack(trace, event):
-    """Frames of an event, innermost first, from stackFrames; None without."""
+    """Frames of an event from stackFrames, innermost first; None without a stack."""
     frames, at = [], event.get("sf")
     if at is None:
         assert "Call stack" not in event["args"]
@@ -84,7 +84,7 @@ def stack(trace, event):
 
 
 def python_frames(trace, event):
-    """[(file, line, function)], outermost first; native frames must all lie below."""
+    """[(file, line, function)], outermost first. All native frames must be below those of Python."""
     frames = stack(trace, event) or []
     kinds = [kind for kind, _ in frames]
     assert kinds == sorted(kinds), f"{event['name']}: native frames among those of Python: {frames}"
@@ -93,13 +93,13 @@ def python_frames(trace, event):
 
 
 def same(ours, theirs):
-    """File names are shown without the folder of sys.path that they lie in."""
+    """cprof shows file names relative to their folder of sys.path."""
     return len(ours) == len(theirs) and all(
         a[1:] == tuple(b[1:]) and (b[0] == a[0] or b[0].endswith("/" + a[0])) for a, b in zip(ours, theirs))
 
 
 def compare(result, least):
-    """Each mark's stack is what the interpreter said on the same line, and the frame of mark() itself."""
+    """Each mark's stack must equal the interpreter's on the same line, plus the frame of mark() itself."""
     trace = trace_of(result)
     seen = json.loads(result.out.splitlines()[-1])
     marks = [e for e in events(trace, ph="i") if e["name"] in seen and e["name"] != "warm"]
@@ -111,27 +111,28 @@ def compare(result, least):
     return trace
 
 
-# ---- the same as the interpreter says ------------------------------------------------------------------------
+# ---- equal to the interpreter's own stacks ------------------------------------------------------------------------
 
 @each_python
-def test_stacks_are_those_of_the_interpreter(tmp_path, which):
-    """Main thread, other threads, with and without the GIL; methods, lambdas, generators, coroutines, comprehensions, finalizers, exec,
-    names that are not ASCII; and code that is freed and made again where other code was."""
+def test_python_stacks_equal_the_interpreters(tmp_path, which):
+    """Main and other threads, with and without the GIL; methods, lambdas, generators, coroutines, comprehensions, finalizers, exec,
+    non-ASCII names; and new code objects at the addresses of freed ones."""
     result = traced("python_stacks.py", tmp_path, which=which)
     assert result.complaints == [], result.err
     compare(result, 220)
 
 
 @each_python
-def test_greenlets(tmp_path, which):
+def test_stacks_of_greenlets(tmp_path, which):
     if subprocess.run([python_or_skip(which), "-c", "import greenlet"], capture_output=True).returncode:
         pytest.skip(f"{PYTHONS[which]} has no greenlet")
     compare(traced("odd_stacks.py", tmp_path, "greenlet", which=which), 7)
 
 
 @each_python
-def test_subinterpreters(tmp_path, which):
-    """Where a thread's state tells which interpreter it runs, its frames; before 3.12 none while there are several, with one line."""
+def test_stacks_of_subinterpreters(tmp_path, which):
+    """From 3.12 on, a thread's state tells its interpreter, so its frames are right. Before, there are no frames while several interpreters
+    exist, with one line."""
     result = traced("odd_stacks.py", tmp_path, "subinterpreter", which=which)
     trace = trace_of(result)
     frames = {e["name"]: python_frames(trace, e) for e in events(trace, ph="i")}
@@ -171,9 +172,8 @@ def deep(tmp_path, which, *depths):
 
 
 @each_python
-def test_any_depth_at_which_the_interpreter_is_asked(tmp_path, which):
-    """Sixty-four frames are compared, and those further out are not; that there are some is. The frame in which the interpreter was
-    entered is none of them."""
+def test_stacks_are_right_around_64_frames(tmp_path, which):
+    """cprof checks its own walk against the interpreter's for the innermost 64 frames. The interpreter's entry frame does not count."""
     for depth in (59, 60, 61):
         trace, told = deep(tmp_path / str(depth), which, depth, 0, 1)
         mark = events(trace, ph="i", name="deep 0")[0]
@@ -181,7 +181,7 @@ def test_any_depth_at_which_the_interpreter_is_asked(tmp_path, which):
 
 
 @each_python
-def test_frames_are_left_out_only_when_there_are_more(tmp_path, which):
+def test_stacks_are_cut_at_256_frames(tmp_path, which):
     trace, told = deep(tmp_path, which, 0, 245, 260)
     assert {min(told.values()) < 256, max(told.values()) > 256, 256 in told.values()} == {True}
     for name, depth in told.items():
@@ -190,8 +190,8 @@ def test_frames_are_left_out_only_when_there_are_more(tmp_path, which):
         assert cut == (depth > 256) and len(frames) - cut == min(depth, 256), name
 
 
-def test_an_interpreter_without_gil_is_refused(tmp_path):
-    """Known by a function that only those have: here of a library beside it."""
+def test_refuses_an_interpreter_without_gil(tmp_path):
+    """cprof recognises such an interpreter by a function that only it exports; here another library exports the function."""
     library = tmp_path / "libnogil.so"
     subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-xc", "-", "-o", library], check=True, text=True,
                    input="void _Py_MergeZeroLocalRefcount(void) {}")
@@ -201,7 +201,7 @@ def test_an_interpreter_without_gil_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("which", ["3.8", "3.16"])
-def test_an_interpreter_that_is_not_known_is_refused(tmp_path, which):
+def test_refuses_an_unknown_interpreter(tmp_path, which):
     result = traced("python_stacks.py", tmp_path, which=which)
     trace = trace_of(result)
     assert result.complaints == [
@@ -211,7 +211,7 @@ def test_an_interpreter_that_is_not_known_is_refused(tmp_path, which):
 
 
 @each_python
-def test_layouts_are_those_of_the_headers(tmp_path, which):
+def test_layouts_match_the_headers(tmp_path, which):
     paths = subprocess.run([python_or_skip(which), "-c", "import sysconfig; print(sysconfig.get_paths()['include'])"],
                            capture_output=True, text=True, check=True)
     include = pathlib.Path(paths.stdout.strip())
@@ -227,9 +227,9 @@ def test_layouts_are_those_of_the_headers(tmp_path, which):
 
 # ---- nothing crashes ----------------------------------------------------------------------------------------
 
-def test_stress():
-    """Threads, code, frames and libraries come and go while stacks are taken and windows begin and end, and the interpreter ends while
-    daemon threads go on: on each CPython in turn. `make soak` is the same for ten minutes."""
+def test_stress_on_each_python():
+    """Threads, code, frames and libraries come and go while stacks are taken and windows begin and end. The interpreter ends while daemon
+    threads go on. The test runs on each CPython in turn; `make soak` does the same for ten minutes."""
     seconds = 0.75 * sum(version in PYTHONS for version in KNOWN)
     done = subprocess.run([sys.executable, ROOT / "tests/soak/stacks.py", str(seconds or 0.75)], capture_output=True, text=True,
                           timeout=TIMEOUT_S * 2, env={**os.environ, "BUILD": str(BUILD)})
@@ -238,7 +238,7 @@ def test_stress():
 
 
 def bindings(folder):
-    """{symbol: files that it was bound to} of the unwinder's functions, as the loader says."""
+    """{symbol: files that it was bound to} of the unwinder's functions, from the loader's log."""
     found = {}
     for path in files(folder):
         for line in path.read_text(errors="replace").splitlines():
@@ -250,7 +250,7 @@ def bindings(folder):
 
 @needs_libunwind
 @needs_torch_2("its errors are the same, but one is enough")
-def test_exceptions_fly_through_torch_by_its_own_unwinder(tmp_path):
+def test_torchs_exceptions_use_libgccs_unwinder(tmp_path):
     (tmp_path / "ld").mkdir()
     result = traced("stack_stress.py", tmp_path / "traces", 0.3, "torch",
                     env={"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(tmp_path / "ld" / "log")})
@@ -261,28 +261,28 @@ def test_exceptions_fly_through_torch_by_its_own_unwinder(tmp_path):
     assert "_Unwind_RaiseException" in bound
     assert all("libgcc_s" in file for where in bound.values() for file in where), bound
     native = {name for e in events(trace, ph="X", cat="cpu_op") for kind, name in stack(trace, e) or [] if kind == "native"}
-    assert any(name.startswith("at::_ops::") for name in native), "no native frames: the test is void"
+    assert any(name.startswith("at::_ops::") for name in native), "no native frames: the test proves nothing"
 
 
 # ---- native frames ------------------------------------------------------------------------------------------
 
 @needs_libunwind
 @needs_sim
-def test_native_stacks_of_cuda_calls(tmp_path):
-    """A program without Python: its launches show who made them, also in CUPTI's rows."""
+def test_cuda_calls_have_native_stacks(tmp_path):
+    """A program without Python: its launches have native stacks, also in CUPTI's rows."""
     result = gpu_run("many", tmp_path, "--launches", 50, WITH_STACK=1, SCHEDULE_SCOPE="none")
     trace = result.whole()
     launches = events(trace, ph="X", cat="cuda_runtime", name="cudaLaunchKernel")
     assert launches
     for launch in launches:
         names = [name for kind, name in stack(trace, launch)]
-        shown = launch["args"]["Call stack"].split(";")[:-1]  # a line may have come after the event was written
+        shown = launch["args"]["Call stack"].split(";")[:-1]  # addr2line may answer after the event was written
         assert [LINE.sub(r"\3", name) for name in shown] == [LINE.sub(r"\3", name) for name in names]
         assert any(name.endswith("(many)") for name in names) and not any("libcprof" in name for name in names), names
 
 
 def binaries(folder, *names):
-    """A folder for PATH with nothing but these programs."""
+    """A folder for PATH with these programs only."""
     folder.mkdir()
     for name in names:
         (folder / name).symlink_to(shutil.which(name))
@@ -290,8 +290,8 @@ def binaries(folder, *names):
 
 
 def native_marks(program, folder, **more):
-    """The trace of tests/e2e/c/lines.c, what it says of itself as {function: FILE:LINE}, and its frames as {function: texts}. It runs until
-    lines of its own file have come, however long that takes, when there are to be any."""
+    """Runs tests/e2e/c/lines.c. Returns the result, the trace, the program's own {function: FILE:LINE}, and the frames as {function: texts}.
+    With with_lines, the program runs until lines of its own file are in the trace."""
     with_lines = more.pop("with_lines", True)
     with Running([program, 0], folder, WITH_STACK=1, SCHEDULE_SCOPE="none", **more) as running:
         if with_lines:
@@ -312,8 +312,8 @@ needs_addr2line = pytest.mark.skipif(not shutil.which("addr2line"), reason="no a
 @needs_libunwind
 @needs_addr2line
 @pytest.mark.parametrize("tool", ["eu-addr2line", "addr2line"])
-def test_lines_of_native_frames(tmp_path, tool):
-    """They are those that the compiler knew, of the function that the frame is in and not of what was inlined there."""
+def test_native_frames_have_lines(tmp_path, tool):
+    """Lines equal the compiler's. They are of the frame's function, not of a function inlined there."""
     if not shutil.which(tool):
         pytest.skip(f"no {tool} (Debian: elfutils)")
     result, trace, told, frames = native_marks(PROGRAMS / "lines", tmp_path, env={"PATH": binaries(tmp_path / "bin", tool)})
@@ -327,8 +327,8 @@ def test_lines_of_native_frames(tmp_path, tool):
 
 @needs_libunwind
 @needs_addr2line
-def test_lines_from_a_file_of_debug_information(tmp_path):
-    """What `strip` left is joined to what it took away."""
+def test_lines_come_from_a_separate_debug_file(tmp_path):
+    """`strip` moved the debug information to another file, which .gnu_debuglink names."""
     program, debug = tmp_path / "lines", tmp_path / ".debug" / "lines.debug"
     debug.parent.mkdir()
     for command in (["objcopy", "--only-keep-debug", PROGRAMS / "lines", debug], ["strip", "-g", "-o", program, PROGRAMS / "lines"],
@@ -341,7 +341,7 @@ def test_lines_from_a_file_of_debug_information(tmp_path):
 
 @needs_libunwind
 @needs_addr2line
-def test_without_debug_information_there_are_names(tmp_path):
+def test_frames_without_debug_information_have_names(tmp_path):
     program = tmp_path / "lines"
     subprocess.run(["strip", "-g", "-o", program, PROGRAMS / "lines"], check=True)
     result, _, _, frames = native_marks(program, tmp_path / "traces", with_lines=False)
@@ -350,7 +350,7 @@ def test_without_debug_information_there_are_names(tmp_path):
 
 
 @needs_libunwind
-def test_without_addr2line_there_are_names_and_one_line(tmp_path):
+def test_frames_without_addr2line_have_names(tmp_path):
     result, _, _, frames = native_marks(PROGRAMS / "lines", tmp_path / "traces", with_lines=False,
                                         env={"PATH": binaries(tmp_path / "bin")})
     assert len(result.complaints) == 1 and result.complaints[0].startswith("native stacks are without lines: "), result.err
@@ -358,8 +358,8 @@ def test_without_addr2line_there_are_names_and_one_line(tmp_path):
 
 
 @needs_libunwind
-def test_an_addr2line_that_does_nothing_holds_nothing_up(tmp_path):
-    """One that never answers, and one that dies: the trace is whole, with names."""
+def test_broken_addr2line_does_not_block(tmp_path):
+    """addr2line never answers, dies, or prints nonsense. The trace is finished, and frames have names."""
     for name, script in (("hangs", "exec sleep 1000"), ("dies", "kill -9 $$"), ("lies", "yes 0x12")):
         folder = tmp_path / name
         (folder / "bin").mkdir(parents=True)
@@ -387,8 +387,8 @@ print(len(places))
 
 
 @needs_libunwind
-def test_libraries_that_take_each_others_place(tmp_path):
-    """The same addresses are of one library, then of another: each frame is of the one that was there."""
+def test_reused_addresses_name_the_current_library(tmp_path):
+    """Another library is loaded at the addresses of an unloaded one. Each frame names the library that was loaded at that time."""
     paths = [tmp_path / "libfirst.so", tmp_path / "libother.so"]
     for path in paths:
         subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fPIC", "-shared", f"-DPLUGIN={path.stem[3:]}", "-o", path,
@@ -396,7 +396,7 @@ def test_libraries_that_take_each_others_place(tmp_path):
     result = run(python(REPLACED, *paths), tmp_path / "traces", WITH_STACK=1, STACK_ARGS="all", WAIT=0, WARMUP=0, ACTIVE=100)
     trace = trace_of(result)
     if int(result.out) == 4:
-        pytest.skip("the loader put each to a place of its own")
+        pytest.skip("the loader gave each library its own addresses")
     marks = events(trace, ph="i", name=re.compile(r"\d in lib"))
     assert len(marks) == 4
     for mark in marks:
@@ -429,9 +429,9 @@ for library in all[1::2]: library.plugin(b"still in " + os.path.basename(library
 
 
 @needs_libunwind
-@pytest.mark.parametrize("libraries,threads", [(6, 1), (24, 4), (240, 4)])  # the last leave more gaps than are kept apart
-def test_libraries_that_come_and_go(libraries, threads, tmp_path):
-    """Nobody waits for the cprof thread, and libraries of other sizes lie across the places of several that were there."""
+@pytest.mark.parametrize("libraries,threads", [(6, 1), (24, 4), (240, 4)])  # 240 leave more gaps than cprof keeps separately
+def test_stacks_are_right_while_libraries_come_and_go(libraries, threads, tmp_path):
+    """The program's threads do not wait for the cprof thread. A library may span the former addresses of several smaller ones."""
     paths = [tmp_path / f"lib{i}.so" for i in range(libraries)]
     for i, path in enumerate(paths):
         if i < 7:
@@ -468,8 +468,8 @@ call(library, "third", b"replaced")
 
 
 @needs_libunwind
-def test_a_file_that_was_changed_gives_no_names(tmp_path):
-    """An upgrade below a running program: names are of the file that is mapped, or there are none."""
+def test_replaced_library_file_gives_no_wrong_names(tmp_path):
+    """An upgrade replaces a library's file while the program runs. Names come from the mapped file, or there are none."""
     paths = [tmp_path / f"lib{name}.so" for name in ("first", "other", "third")]
     for path in paths:
         subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fPIC", "-shared", f"-DPLUGIN={path.stem[3:]}", "-o", path,
@@ -483,9 +483,9 @@ def test_a_file_that_was_changed_gives_no_names(tmp_path):
 
 
 @needs_libunwind
-def test_code_that_nothing_tells_how_to_unwind(tmp_path):
-    """Made at run time, with anything in the frame pointer: each mark is there, its innermost frame is right, and no descriptor of the program's
-    is taken for the pipe by which libunwind asks what may be read."""
+def test_generated_code_ends_the_stack_safely(tmp_path):
+    """Code made at run time has no unwind information and any value in the frame pointer. Each mark is recorded with the right innermost frame.
+    libunwind tests addresses through a pipe; it must not use a descriptor of the program for that."""
     result = run([PROGRAMS / "made_code", tmp_path / "own"], tmp_path / "traces", WITH_STACK=1, SCHEDULE_SCOPE="none")
     marks = events(trace_of(result), ph="i", name="made")
     made, touched = map(int, result.out.split())
@@ -494,8 +494,8 @@ def test_code_that_nothing_tells_how_to_unwind(tmp_path):
         assert LINE.sub(r"\3", mark["args"]["Call stack"].split(";")[0]) == "mark (made_code)"
 
 
-def test_a_libunwind_that_cannot_do_it_is_one_line(tmp_path):
-    """Python stacks go on."""
+def test_unusable_libunwind_is_reported_in_one_line(tmp_path):
+    """Python stacks are still recorded."""
     subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", tmp_path / "libunwind.so.8", "-xc", os.devnull], check=True)
     result = traced("python_stacks.py", tmp_path / "traces", env={"LD_LIBRARY_PATH": str(tmp_path)})
     trace = compare(result, 220)
@@ -517,7 +517,7 @@ assert train_step() > 0
 
 
 @needs_sim
-def test_launches_have_the_stack_of_the_python_that_made_them(tmp_path):
+def test_launches_have_python_stacks(tmp_path):
     env = {"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"}
     result = run([sys.executable, "-c", LAUNCHING, BUILD / "gpu" / "libgpu13.so"], tmp_path, env=env, WITH_STACK=1, SCHEDULE_SCOPE="none")
     trace = trace_of(result)
@@ -542,13 +542,13 @@ p.export_chrome_trace({trace!r})
 
 
 def functions(event):
-    """(file, function) of a Call stack, innermost first, of Python functions only; torch gives the line of the def."""
+    """(file, function) of the Python frames of a Call stack, innermost first. Lines are left out: torch gives the line of the def."""
     frames = [LINE.match(text) for text in event["args"]["Call stack"].split(";")]
     return tuple((m.group(1), m.group(3)) for m in frames if m)
 
 
 def profiled_by_torch(path):
-    """Its trace of the training script. With stacks it now and then writes bytes that are no text at all, also quotes."""
+    """torch.profiler's trace of the training script. With stacks it sometimes writes bytes that are no valid text, so this tries again."""
     script = PROFILED.format(folder=str(TRAIN.parent), trace=str(path))
     for left in (4, 3, 2, 1, 0):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
@@ -563,8 +563,8 @@ def profiled_by_torch(path):
 
 
 @needs_torch_2("torch 1.x has no verbose stacks")
-def test_the_same_frames_as_torch_profiler(tmp_path):
-    """Operators of the training script and the functions around them, from each tool in a process of its own."""
+def test_frames_equal_torch_profilers(tmp_path):
+    """Compares operators of the training script and the functions around them. Each tool runs in its own process."""
     torchs = {(e["name"], functions(e)) for e in profiled_by_torch(tmp_path / "torch.json")["traceEvents"]
               if e.get("cat") == "cpu_op" and "Call stack" in e["args"]}
     result = run([sys.executable, TRAIN, "--steps", 5, "--workers", 0], tmp_path / "traces", WITH_STACK=1, NATIVE_STACK=0, WARMUP=1,
@@ -577,7 +577,7 @@ def test_the_same_frames_as_torch_profiler(tmp_path):
         ours.add((e["name"], frames))
 
     def inside(pairs):
-        """Those of the model: below main() the two runs differ, and torch leaves its own wrapper functions out."""
+        """Frames inside the model only: outside of it the two runs differ. torch leaves its own wrapper functions out."""
         left_out = ("_wrapped_call_impl", "_call_impl", "_fn", "wrapper", "decorate_context", "_use_grad")
         cut = set()
         for name, frames in pairs:
@@ -592,7 +592,7 @@ def test_the_same_frames_as_torch_profiler(tmp_path):
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory):
-    """A training run with everything on."""
+    """A training run with stacks and shapes."""
     folder = tmp_path_factory.mktemp("training")
     result = run([sys.executable, TRAIN, "--steps", 8, "--workers", 1], folder, WITH_STACK=1, RECORD_SHAPES=1)
     torch_runs.assert_told(result)
@@ -613,7 +613,7 @@ def test_operators_ranges_and_allocations_have_stacks(training):
 
 
 @needs_torch_2("its stack has other frames")
-def test_readers_of_traces(training):
+def test_readers_load_traces_with_stacks(training):
     """Perfetto ignores `sf` and shows the args; HTA and TensorBoard load the file."""
     path, trace = training
     hta = pytest.importorskip("hta.trace_analysis", reason="HolisticTraceAnalysis is not installed in .venv")
@@ -628,8 +628,8 @@ def test_readers_of_traces(training):
 
 
 @pytest.mark.parametrize("what", ["all", "python", "none", None])
-def test_how_much_of_a_stack_stands_in_args(tmp_path, what):
-    """By default that of Python, without which stackFrames would be needed to tell anything; those have all."""
+def test_stack_args_chooses_the_frames_in_args(tmp_path, what):
+    """CPROF_STACK_ARGS. By default args hold Python's frames, so that readers without stackFrames see them. stackFrames always has all."""
     trace = trace_of(traced("python_stacks.py", tmp_path, **{"STACK_ARGS": what} if what else {}))
     mark = events(trace, ph="i", name="plain")[0]
     frames = [name for kind, name in stack(trace, mark) if what == "all" or kind == "python"]
@@ -639,8 +639,8 @@ def test_how_much_of_a_stack_stands_in_args(tmp_path, what):
         assert mark["args"]["Call stack"] == "".join(name + ";" for name in frames)
 
 
-def test_separators_in_names(tmp_path):
-    """Call stack is split at semicolons by all who read it: inside a file's or function's name each is a colon there."""
+def test_semicolons_in_names_become_colons(tmp_path):
+    """Readers split Call stack at semicolons, so a semicolon in a file's or function's name becomes a colon there."""
     trace = trace_of(traced("python_stacks.py", tmp_path, NATIVE_STACK=0))
     mark = events(trace, ph="i", name="separators")[0]
     frames = [name for _, name in stack(trace, mark)]
@@ -649,8 +649,8 @@ def test_separators_in_names(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x" * 1500, "名" * 400], ids=["ascii", "utf-8"])
-def test_names_that_are_cut(tmp_path, name):
-    """A file's name of more than 1024 bytes is no sign that the interpreter's layout is another."""
+def test_long_file_names_are_cut(tmp_path, name):
+    """A file name of more than 1024 bytes must not make cprof believe that the interpreter's layout is unknown."""
     program = f"exec(compile('from python_stacks import held\\nfor _ in range(9): held(\"warm\")', {name!r}, 'exec'))"
     env = {"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"}
     result = run([sys.executable, "-c", program], tmp_path, env=env, WITH_STACK=1, STEP="manual", SCHEDULE_SCOPE="none")
@@ -660,7 +660,7 @@ def test_names_that_are_cut(tmp_path, name):
     assert any(frame.startswith(name[:300]) and len(frame.encode()) < 1100 for _, frame in stack(trace, mark))
 
 
-# ---- bounds, and off ----------------------------------------------------------------------------------------
+# ---- limits, and stacks off ----------------------------------------------------------------------------------------
 
 MANY = """
 from python_stacks import held, mark, recursive, seen
@@ -675,8 +675,8 @@ for n in range(200):
 """
 
 
-def test_more_stacks_than_are_kept(tmp_path):
-    """What goes without is counted, and the rest is right."""
+def test_stacks_beyond_the_limit_are_counted(tmp_path):
+    """Events without a stack are counted, and the kept stacks are right."""
     result = run([sys.executable, "-c", MANY], tmp_path, env={"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"},
                  WITH_STACK=1, MAX_STACKS=256, NATIVE_STACK=0, SCHEDULE_SCOPE="none")
     trace = load(result.traces[0])
@@ -687,8 +687,8 @@ def test_more_stacks_than_are_kept(tmp_path):
     assert len(depths) > 200 and depths[0] == 4 and all(b - a <= 1 for a, b in zip(depths, depths[1:]))
 
 
-def test_the_open_file_has_its_frames(tmp_path):
-    """What a kill leaves is a whole trace, with the frames that it names."""
+def test_open_file_has_its_frames(tmp_path):
+    """The open file of a killed program can be read and holds all frames that its events refer to."""
     code = "import time\nfrom python_stacks import held\nheld('wake')\nwhile True:\n    held('many')\n    time.sleep(0.001)"
     env = {"PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"}
     with Running([sys.executable, "-c", code], tmp_path, env=env, WITH_STACK=1, SCHEDULE_SCOPE="none") as program:
@@ -699,7 +699,7 @@ def test_the_open_file_has_its_frames(tmp_path):
     assert stacks and all([frame[2] for frame in frames] == ["<module>", "held", "mark_holding"] for frames in stacks)
 
 
-def test_without_stacks_nothing_of_them_is_there(tmp_path):
+def test_no_stacks_without_the_setting(tmp_path):
     maps = "print(open('/proc/self/maps').read().count('libunwind'))"
     result = run([sys.executable, "-c", f"import ctypes\nctypes.CDLL(None).cprof_mark(b'm')\n{maps}"], tmp_path, WARMUP=0)
     text = result.traces[0].read_text()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPROF_STEP=symbol:NAME: calls of loaded objects to an exported function end steps, and nothing else about them changes. The program
-is tests/e2e/c/engine.c, linked here in every way there is; its library is tests/e2e/c/libengine.c."""
+"""CPROF_STEP=symbol:NAME: calls of an exported function end steps, and nothing else about the calls changes. The program is
+tests/e2e/c/engine.c, linked in every way; its library is tests/e2e/c/libengine.c."""
 
 import re
 import shlex
@@ -48,57 +48,57 @@ def steps_of(result):
 
 
 @pytest.mark.parametrize("how", LINKS)
-def test_every_way_of_linking(linked, how, tmp_path):
+def test_marks_steps_with_every_way_of_linking(linked, how, tmp_path):
     program = linked.engine(how)
     done = support.run([program, "all"], tmp_path, STEP="symbol:engine_step", **ALWAYS)
     assert done.out == plain(program, "all") and steps_of(done) == 3
 
 
 @pytest.mark.parametrize("name", ["many", "large", "two", "long", "sum"])
-def test_arguments_and_results_stay(linked, name, tmp_path):
+def test_passes_arguments_and_results_through(linked, name, tmp_path):
     program = linked.engine(LINKS[0])
     done = support.run([program, "all"], tmp_path, STEP=f"symbol:engine_{name}", **ALWAYS)
     assert done.out == plain(program, "all") and steps_of(done) == 3
 
 
-def test_arguments_stay_wherever_they_lie_in_a_page(linked, tmp_path):
+def test_passes_stack_arguments_at_any_page_offset(linked, tmp_path):
     program = linked.engine(LINKS[0])
     done = support.run([program, "pages"], tmp_path, STEP="symbol:engine_many", **ALWAYS)
     assert done.out == plain(program, "pages") and done.out.endswith(" wrong 0\n") and steps_of(done) == 288
 
 
-def test_a_call_at_the_top_of_a_stack_below_a_guard(linked, tmp_path):
-    """There are no 256 bytes of arguments to copy: what lies above is mapped, but may not be read."""
+def test_reads_no_arguments_beyond_the_stacks_top(linked, tmp_path):
+    """cprof copies up to 256 bytes of stack arguments. Here fewer bytes lie above, and the next page may not be read."""
     done = support.run([linked.engine(LINKS[0]), "fiber"], tmp_path, STEP="symbol:engine_step", **ALWAYS)
     assert done.out == plain(linked.engine(LINKS[0]), "fiber") == "42\n" and steps_of(done) == 1
 
 
-def test_call_that_does_not_return(linked, tmp_path):
-    """longjmp() passes; only calls that come back end steps. A name of data is not touched. Neither wakes cprof."""
+def test_longjmp_out_of_a_call_marks_no_step(linked, tmp_path):
+    """Only calls that return end steps. A symbol of data is not touched. Neither starts cprof."""
     program = linked.engine(LINKS[0])
     for name in ("engine_leave", "engine_data"):
         done = support.run([program, "all"], tmp_path, STEP=f"symbol:{name}", **ALWAYS)
         assert (done.out, done.err, done.names) == (plain(program, "all"), "", [])
 
 
-def test_calls_of_the_library_itself(linked, tmp_path):
-    """Where they pass its PLT, as a library's do that was linked without -Bsymbolic."""
+def test_calls_inside_the_library(linked, tmp_path):
+    """Calls inside the library mark steps only if they pass its PLT, as in a library linked without -Bsymbolic."""
     done = support.run([linked.engine(LINKS[0]), "inside"], tmp_path, STEP="symbol:engine_step", **ALWAYS)
     assert steps_of(done) in (0, 5) and done.out == "5\n"
 
 
-def test_threads(linked, tmp_path):
+def test_calls_of_many_threads_mark_steps(linked, tmp_path):
     done = support.run([linked.engine(LINKS[0]), "threads"], tmp_path, STEP="symbol:engine_step", **ALWAYS)
     assert done.out == "wrong 0\n" and steps_of(done) == 800
 
 
-def test_library_opened_later(linked, tmp_path):
+def test_marks_steps_in_a_library_opened_later(linked, tmp_path):
     done = support.run([linked.engine(LINKS[0]), "open", linked.plugin], tmp_path, STEP="symbol:engine_step", **ALWAYS)
     assert done.out == "20\n" and steps_of(done) == 5
 
 
-def test_many_libraries_at_once(linked, tmp_path):
-    """More than are redirected in one go: the rest follow with the next ranges."""
+def test_redirects_many_libraries_in_several_passes(linked, tmp_path):
+    """There are more libraries than one pass redirects. Later ranges trigger further passes."""
     copies = [shutil.copy(linked.now, tmp_path / f"now{i}.so") for i in range(100)]
     code = ("libraries = [ctypes.CDLL(path) for path in sys.argv[1:]]\nfor i in range(20): time.sleep(0.006); push(b'range'); pop()\n"
             "print(sum(library.plugin_run(1) == 0 for library in libraries))")
@@ -106,7 +106,7 @@ def test_many_libraries_at_once(linked, tmp_path):
     assert done.out == "100\n" and steps_of(done) == 100
 
 
-def test_name_that_nobody_calls(linked, tmp_path):
+def test_reports_a_name_that_nothing_calls(linked, tmp_path):
     done = support.run([linked.engine(LINKS[0]), "open", linked.plugin], tmp_path, STEP="symbol:nonesuch", **ALWAYS)
     assert done.out == "20\n" and done.rc == 0
     assert [line for line in done.said if "nonesuch" in line] == [
@@ -117,33 +117,33 @@ NOT_REDIRECTED = "its calls could not be redirected: "
 
 
 def walks(result):
-    """How often all objects were looked at, in half a second in which they could have been 80 times. The library's own thread looks at them
-    too, as often as it writes."""
+    """How often cprof walked the list of loaded objects in half a second, in which 80 walks were possible. cprof's thread walks it at each
+    write, too."""
     assert_good(result)
     return int(re.search(r"^walks (\d+)$", result.out, re.M)[1])
 
 
-def test_weak_reference_to_nothing(linked, tmp_path):
-    """It is never bound: the library is looked at again, but not for ever; and nobody calls the function."""
+def test_stops_searching_for_an_unresolved_weak_reference(linked, tmp_path):
+    """The loader never binds the reference. cprof retries the library only a few times, and reports that nothing calls the function."""
     done = support.run(support.program("walks", linked.weak), tmp_path, STEP="symbol:engine_nowhere", **ALWAYS)
     assert walks(done) < 20
     assert [line for line in done.said if "no loaded object calls an exported function" in line], done.said
 
 
-def test_forked_child_looks_at_nothing(linked, tmp_path):
+def test_forked_child_walks_no_objects(linked, tmp_path):
     done = support.run(support.program("walks", linked.weak, "fork"), tmp_path, STEP="symbol:engine_nowhere", **ALWAYS)
     assert "asked 0\n" in done.out, done.out
 
 
-def test_addresses_that_another_tool_left_writable(linked, tmp_path):
-    """As they are while the loader still relocates a library: they are waited for, but not for ever, and a line says what became of it."""
+def test_gives_up_on_addresses_left_writable(linked, tmp_path):
+    """Addresses are writable while the loader still relocates a library, so cprof waits, but not for ever. One line reports the failure."""
     done = support.run(support.program("walks", linked.now, "writable"), tmp_path, STEP="symbol:engine_step", **ALWAYS)
     assert walks(done) < 20
     assert [line for line in done.said if NOT_REDIRECTED in line], done.said
 
 
 @pytest.mark.skipif(support.no_mounts_reason() is not None, reason=support.no_mounts_reason() or "")
-def test_without_proc(linked, tmp_path):
+def test_reports_missing_proc(linked, tmp_path):
     program = linked.engine(LINKS[0])
     inside = shlex.join([str(program), "threads"])
     done = support.run([*support.own_mounts(), f"mount -t tmpfs none /proc; exec {inside}"], tmp_path, STEP="symbol:engine_step", **ALWAYS)
@@ -151,7 +151,7 @@ def test_without_proc(linked, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="no g++ on this machine")
-def test_exceptions_pass(tmp_path):
+def test_exceptions_pass_through_redirected_calls(tmp_path):
     (tmp_path / "lib.cpp").write_text('extern "C" int train(int i) { if (i % 2) throw i; return i; }\n')
     (tmp_path / "main.cpp").write_text(
         '#include <cstdio>\nextern "C" int train(int);\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps without a code change: what marks them, where their edges lie, and that each step's operators are all there."""
+"""Steps without a code change: what marks them, where their edges are, and that no operator of a step is missing."""
 
 import collections
 import pathlib
@@ -15,7 +15,7 @@ from torch_runs import ALWAYS, PYTHONS, assert_told, both_pythons, needs_torch_2
 
 
 def assert_probes(one, wanted, count):
-    """These steps hold these probes, and those that follow up to `count` hold none. Each begins a nanosecond after the one before."""
+    """The steps in `wanted` hold these probes; the others of `count` steps hold none. Each step begins a nanosecond after the one before."""
     assert one.by_step(one.ranges(r"^probe \d+$")) == {step: [f"probe {i}" for i in probes] for step, probes in wanted.items()}
     assert sorted(one.steps) == list(range(count))
     edges = [edge for n in sorted(one.steps) for edge in one.steps[n]]
@@ -29,21 +29,21 @@ def assert_one_probe_each(one, count):
 
 @both_pythons
 def test_optimizer_marks_steps(which, tmp_path):
-    """The end of the first optimizer's outermost step(), and nothing else, ends a step. When a training is over, and its optimizer is
-    no more, that of the next training takes over with its first step. Where the first one is kept, one that has never stepped before
-    takes over after 10 steps, and one that took turns with it after 100."""
-    # kept_folds stands before the loops whose optimizers take turns: an optimizer of its own may lie where one of those did
+    """Only the end of the first optimizer's outermost step() ends a step. If that optimizer was freed, the next training's optimizer takes
+    over with its first step. If it is kept, an optimizer that has never stepped before takes over after 10 steps, and one that alternated
+    with it after 100."""
+    # kept_folds comes before the loops with alternating optimizers: its optimizer might otherwise reuse the address of one of these
     done = run("steps.py", tmp_path, "one", "folds", "kept_folds", "two_classes", "two_of_one", python=python_or_skip(which), **ALWAYS)
     one = trace(done)
     assert printed(done)["loops"] == [6, 6, 23, 6, 6]
     wanted = {i: [i] for i in range(15)}
-    wanted[15] = list(range(15, 26))  # ten steps of the second training that count for nothing, and the first that does
+    wanted[15] = list(range(15, 26))  # ten steps of the second training that do not count, and the first that does
     wanted.update({i: [i + 10] for i in range(16, 37)})
     assert_probes(one, wanted, 37 + 2 + 110 - 100)  # the second optimizer made two steps after the first one's last
     assert len(one.ranges("^whole iteration$")) == 6, "no range is cut by a step's edge"
 
 
-# Pattern: (probes by step, number of steps).
+# pattern: (probes by step, number of steps)
 BY_CLASS = {"*": ({**{4 * i + 3: [i] for i in range(6)}, **{24 + i: [6 + i] for i in range(6)}}, 30),
             "SGD": ({**{3 * i + 3: [i] for i in range(5)}, 18: [5, 6], **{18 + 2 * i: [6 + i] for i in range(1, 6)}}, 30),
             "[!S]*": ({**{i: [i] for i in range(6)}, None: list(range(6, 12))}, 6),
@@ -59,18 +59,18 @@ def test_optimizers_of_a_class_mark_steps(which, pattern, tmp_path):
     one = trace(done)
     assert_probes(one, *BY_CLASS[pattern])
     assert one.account["optimizers"] == {"SGD": 18, "Adam": 6, "Sharded": 6}, "outermost ones"
-    assert "stepped" not in done.err, "who has chosen needs no list"
+    assert "stepped" not in done.err, "with a pattern, no list of optimizers is printed"
 
 
 def test_optimizers_that_do_not_match_are_named(tmp_path):
-    """Where the pattern matches none, a line at exit says which stepped."""
+    """If the pattern matches none, a line at exit lists the optimizers that stepped."""
     done = run("steps.py", tmp_path, "gan", STEP="optimizer:Adam?", **ALWAYS)
     assert done.rc == 0 and len(done.traces) == 1
     assert done.complaints == ["CPROF_STEP=optimizer:Adam?: no optimizer of such a class stepped; those that did: SGD (18), Adam (6); no step was marked"]
 
 
 def test_optimizers_of_several_classes_are_named(tmp_path):
-    """The last line says which stepped, and how to choose, where the first one marks the steps."""
+    """The exit line lists the optimizers and names the setting to choose one; without it the first optimizer marks the steps."""
     done = run("steps.py", tmp_path, "gan", **ALWAYS)
     one = trace(done)
     assert len(one.steps) == 18 and one.account["optimizers"] == {"SGD": 18, "Adam": 6}
@@ -79,8 +79,7 @@ def test_optimizers_of_several_classes_are_named(tmp_path):
 
 @both_pythons
 def test_dataloader_marks_steps(which, tmp_path):
-    """Each batch is a step, also over several epochs, whose last fetch brings no batch, and when a loop is left
-    early."""
+    """Each batch is a step, also over several epochs, whose last fetch returns no batch, and if a loop is left early."""
     done = run("steps.py", tmp_path, "infer", python=python_or_skip(which), STEP="dataloader", **ALWAYS)
     one = trace(done)
     assert_one_probe_each(one, 8)
@@ -90,8 +89,8 @@ def test_dataloader_marks_steps(which, tmp_path):
 
 @both_pythons
 def test_forward_marks_steps(which, tmp_path):
-    """Each outermost module call is a step; where torch can tell (2.1 and later), also one that raises. A loss that is a module
-    makes none: there is one step for each batch, and the loss behind the last one belongs to what follows."""
+    """Each outermost module call is a step; with torch 2.1 and later, also a call that raises. A loss module marks no step: there is
+    one step for each batch, and the loss after the last one comes after its step."""
     python = python_or_skip(which)
     tells = torch_version(which) >= "2"
     done = run("steps.py", tmp_path, "criterion", f"forward:{2 if tells else -1}", "criterion", python=python, STEP="forward", **ALWAYS)
@@ -99,13 +98,13 @@ def test_forward_marks_steps(which, tmp_path):
 
 
 def test_explicit_steps_win(tmp_path):
-    """From the first cprof_step() on no optimizer marks a step."""
+    """After the first cprof_step(), no optimizer marks a step."""
     done = run("steps.py", tmp_path, "explicit", **ALWAYS)
     assert_one_probe_each(trace(done), printed(done)["iterations"])
 
 
-def test_the_first_explicit_step_behind_the_optimizers_is_the_same(tmp_path):
-    """The loop of preload/README.md: an iteration is a step, from the first one on, and each file has the samples of its steps."""
+def test_first_explicit_step_after_an_optimizer_counts_once(tmp_path):
+    """The loop of preload/README.md. Each iteration is one step from the first on, and the file name has the samples of its steps."""
     code = """
 import torch
 net = torch.nn.Linear(4, 4)
@@ -113,7 +112,7 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for i in range(6):
     push(b"iteration")
     net(torch.ones(2, 4)).sum().backward()
-    if i == 0: time.sleep(1)  # on a busy machine, too, what comes behind the optimizer's step is short beside the iteration
+    if i == 0: time.sleep(1)  # even on a busy machine, the time after the optimizer's step is short beside the iteration
     optimizer.step()
     pop()
     _c.cprof_step_samples(ctypes.c_int64(2), ctypes.c_int64(0))
@@ -128,7 +127,7 @@ print(_c.cprof_step_number())
 
 
 def test_manual_ignores_optimizers(tmp_path):
-    """Without a mark there is one trace without steps, and nobody wants to know which optimizers stepped."""
+    """Without a mark there is one trace without steps, and no list of optimizers."""
     done = run("steps.py", tmp_path, "gan", STEP="manual", **ALWAYS)
     one = trace(done)
     assert one.steps == {} and "stepped" not in done.err
@@ -136,7 +135,7 @@ def test_manual_ignores_optimizers(tmp_path):
 
 
 def counts(events, edges):
-    """How often each operator with its shapes runs within the edges, and which ones cross them."""
+    """A Counter of the operators with their shapes within the edges, and the names of those that cross an edge."""
     inside, across = collections.Counter(), []
     for e in events:
         start, end = support.span_ns(e)
@@ -148,9 +147,9 @@ def counts(events, edges):
 
 
 @needs_torch_2("built without Kineto, its profiler writes no shapes to compare with")
-def test_every_step_is_whole(tmp_path):
-    """In 20 windows of very short steps, every step has the operators that torch.profiler finds in it: none is
-    missing at a window's beginning (T9), none at its end, none crosses an edge."""
+def test_every_step_has_all_operators(tmp_path):
+    """In 20 windows of very short steps, every step has the operators that torch.profiler finds in it. None is missing at a
+    window's beginning or end, and none crosses an edge."""
     reference = printed(run("fast_steps.py", tmp_path, 7, tmp_path / "torch.json", preload=False))
     wanted = support.parse((tmp_path / "torch.json").read_bytes())
     step = next(e for e in wanted["traceEvents"] if e["name"] == "ProfilerStep#4")
@@ -171,45 +170,45 @@ def test_every_step_is_whole(tmp_path):
         assert sum(wanted.values()) * 3 == len(one.ops())
 
 
-def test_steps_without_operators(tmp_path):
+def test_steps_are_found_without_recording_operators(tmp_path):
     """CPROF_ACTIVITIES=cuda records no operators, but finds the steps."""
     one = trace(run("steps.py", tmp_path, "infer", STEP="dataloader", ACTIVITIES="cuda", **ALWAYS))
     assert one.ops() == [] and sorted(one.steps) == list(range(8))
 
 
-# Steps of each epoch that an exhausted DataLoader ends, by the loop's shape.
+# kind of loop: steps of each epoch that an exhausted DataLoader ends
 EPOCHS = {"plain": [5, 5, 5], "workers": [5, 5, 5], "accumulated": [2, 2, 2], "ahead": [5, 5, 5], "accelerate": [3, 3, 3], "stream": [4, 7],
           "left": []}
 
 
 @both_pythons
 def test_dataloaders_end_epochs(which, tmp_path):
-    """An exhausted DataLoader whose batches led to steps ends an epoch; loops of validation, wherever they stand, and
-    loops that are left do not."""
+    """An exhausted DataLoader whose batches led to steps ends an epoch. Validation loops and loops that are left early do
+    not."""
     done = run("epochs.py", tmp_path, *EPOCHS, python=python_or_skip(which), WARMUP=0, ACTIVE=1, REPEAT=0,
                FILENAME="{epoch}-{batch_in_epoch}-{batch}.json")
     steps = sum(printed(done))
     epochs = sum(EPOCHS.values(), [])
-    assert steps == sum(epochs) + 3 * 3, "what left its loops early stands behind the last epoch"
+    assert steps == sum(epochs) + 3 * 3, "steps of loops that were left early follow the last epoch"
     wanted, epoch, in_epoch = [], 0, 0
     for batch in range(1, steps + 1):
         in_epoch += 1
         wanted.append(f"{epoch}-{in_epoch}-{batch}.json")
         if epoch < len(epochs) and in_epoch == epochs[epoch]:
             epoch, in_epoch = epoch + 1, 0
-    assert set(wanted) <= set(done.names) and len(done.names) <= len(wanted) + 1  # one for what follows the last step
+    assert set(wanted) <= set(done.names) and len(done.names) <= len(wanted) + 1  # one for the partial last step
 
 
 @pytest.mark.parametrize("settings,why", [({"SCHEDULE_SCOPE": "epoch"}, "CPROF_SCHEDULE_SCOPE=epoch counts"),
                                           ({"FILENAME": "{epoch}-{batch}.json"}, "CPROF_FILENAME counts"), ({}, None)])
-def test_epochs_that_are_not_seen_are_said(settings, why, tmp_path):
-    """Only where the settings count in epochs."""
+def test_reports_settings_that_need_epochs(settings, why, tmp_path):
+    """A line reports missing epochs only if the settings count epochs."""
     done = support.run(support.python("steps(9)"), tmp_path, WARMUP=0, ACTIVE=1, **settings)
     assert [f"no end of an epoch was seen in 9 steps, and {why}" in line for line in done.complaints] == ([True] if why else []), done.err
 
 
-def test_epoch_scope_with_a_dataloader(tmp_path):
-    """Each epoch of five steps replays the schedule; its end saves its last two steps."""
+def test_epoch_scope_replays_the_schedule(tmp_path):
+    """Each epoch of five steps replays the schedule, and its end saves its last two steps."""
     done = run("epochs.py", tmp_path, "plain", SCHEDULE_SCOPE="epoch", WAIT=2, WARMUP=1, ACTIVE=4,
                FILENAME="ep{epoch}-ba{batch}.json")
     assert done.complaints == [] and "stepped" not in done.err, "optimizers of one class need no list"
@@ -218,8 +217,8 @@ def test_epoch_scope_with_a_dataloader(tmp_path):
     assert all(one.lost == 0 and not one.account["partial"] for one in traces(done))
 
 
-def test_a_training_in_cpp(tmp_path):
-    """libtorch without Python. The step() of its optimizers opens no range. A line says so, and what does mark steps.
+def test_cpp_training_marks_steps_explicitly(tmp_path):
+    """libtorch without Python: step() of its optimizers opens no range, so it marks no step. A line lists what marks steps.
     `make test` compiles the program without the optimizer."""
     if not shutil.which("g++"):
         pytest.skip("no g++ on this machine")
