@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs threads through every interleaving. The calls that the compiler puts in are named as
- * LLVM's ThreadSanitizer has them (tsan_interface.h and tsan_interface_atomic.h of compiler-rt).
- * Compiled without the sanitizer. */
-#undef _FORTIFY_SOURCE /* its longjmp only goes up the stack */
+/* Runs threads through every interleaving. Implements the calls that the compiler inserts for
+ * LLVM's ThreadSanitizer (tsan_interface.h and tsan_interface_atomic.h of compiler-rt). Must be
+ * compiled without the sanitizer. */
+#undef _FORTIFY_SOURCE /* a fortified longjmp() refuses to go down the stack */
 #include "tests/explore/explore.h"
 
 #include <setjmp.h>
@@ -14,36 +14,36 @@
 #include <ucontext.h>
 
 #define THREADS   EXPLORE_THREADS
-#define LOCATIONS 64u /* atomic ones, of a run */
-#define STORES    64u /* to each, of a run */
+#define LOCATIONS 64u /* atomic locations in a run */
+#define STORES    64u /* stores to each location in a run */
 #define CHOICES   4096u
-#define WORDS     (1u << 14) /* 8 bytes each that plain accesses touched, of a run */
+#define WORDS     (1u << 14) /* words of 8 bytes with plain accesses in a run */
 #define STACK     (256u << 10)
 #define IGNORED   8u
 #define QUIET     32u
 #define PASSED    4u
 
-/* ---- what a thread has seen ---- */
+/* ---- what each thread has seen ---- */
 
 struct sight {
-    uint32_t clock[THREADS]; /* of each thread, the operations that happened before */
-    uint8_t at[LOCATIONS];   /* of each location, the newest store known of */
+    uint32_t clock[THREADS]; /* operations of each thread that happened before */
+    uint8_t at[LOCATIONS];   /* the newest store seen of each location */
 };
 
 struct store {
     uint64_t value;
-    struct sight released; /* what an acquire load of it sees */
+    struct sight released; /* what an acquire load of this store sees */
 };
 
 struct location {
     const void *address;
     unsigned n;
-    uint64_t hash; /* of its stores, in order */
+    uint64_t hash; /* of all stores in order */
     struct store stores[STORES];
 };
 
 struct word {
-    uintptr_t address; /* of 8 bytes; 0: free */
+    uintptr_t address; /* of the 8 bytes; 0: free */
     uint64_t run;
     uint32_t read[THREADS]; /* clocks of the last reads */
     uint32_t write;         /* clock of the last write … */
@@ -55,14 +55,14 @@ static struct thread {
     jmp_buf at;
     bool begun, ended;
     struct sight sight;
-    uint64_t hash; /* of all that its atomic operations returned */
+    uint64_t hash; /* of all results of its atomic operations */
     char *stack;
 } threads[THREADS];
 
 static const struct scenario *scenario;
 static unsigned self;
-static bool running;           /* accesses count */
-static jmp_buf scheduler_back; /* where explore() goes on when a thread gives way */
+static bool running;           /* accesses are part of a run */
+static jmp_buf scheduler_back; /* where the scheduler continues when a thread gives way */
 static struct location locations[LOCATIONS];
 static unsigned n_locations;
 static struct word *words;
@@ -80,7 +80,7 @@ static unsigned n_quiet;
 static const void *passed[PASSED];
 static unsigned n_passed;
 
-/* ---- choices: all of them are gone through, in the order of a tree ---- */
+/* ---- choices: a depth-first walk through the tree of all choices ---- */
 
 static struct {
     uint16_t taken, of;
@@ -98,12 +98,12 @@ static unsigned choose(unsigned of)
         choices[n_choices++].of = (uint16_t)of;
     }
     if (choices[next_choice].of != of)
-        explore_fail("the run is not the same as before: %u ways to go instead of %u", of,
+        explore_fail("this run differs from the last: %u ways instead of %u", of,
                      choices[next_choice].of);
     return choices[next_choice++].taken;
 }
 
-/* The next path through the tree; false: there is none. */
+/* Goes to the next path through the tree. False after the last path. */
 static bool next_path(void)
 {
     while (n_choices && choices[n_choices - 1].taken + 1u == choices[n_choices - 1].of)
@@ -130,10 +130,10 @@ void explore_fail(const char *format, ...)
     _Exit(1);
 }
 
-/* ---- states that were met before ---- */
+/* ---- known states ---- */
 
-static uint64_t *met;
-static uint64_t n_met, met_size;
+static uint64_t *states;
+static uint64_t n_states, states_size;
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -153,34 +153,34 @@ static uint64_t hash_bytes(const void *bytes, size_t n)
     return h;
 }
 
-static void put_met(uint64_t key)
+static void put_state(uint64_t key)
 {
-    uint64_t at = key & (met_size - 1);
-    while (met[at])
-        at = (at + 1) & (met_size - 1);
-    met[at] = key;
+    uint64_t at = key & (states_size - 1);
+    while (states[at])
+        at = (at + 1) & (states_size - 1);
+    states[at] = key;
 }
 
-/* Notes the key. True: it was there already. */
-static bool meet(uint64_t key)
+/* Adds the key. True if the state was known. */
+static bool note_state(uint64_t key)
 {
     key |= !key;
-    if (2 * n_met >= met_size) {
-        uint64_t *old = met, old_size = met_size;
-        met_size = met_size ? 2 * met_size : 1u << 16;
-        met = calloc(met_size, sizeof *met);
-        if (!met)
-            explore_fail("no memory for %llu states", (unsigned long long)met_size);
+    if (2 * n_states >= states_size) {
+        uint64_t *old = states, old_size = states_size;
+        states_size = states_size ? 2 * states_size : 1u << 16;
+        states = calloc(states_size, sizeof *states);
+        if (!states)
+            explore_fail("no memory for %llu states", (unsigned long long)states_size);
         for (uint64_t i = 0; i < old_size; i++)
             if (old[i])
-                put_met(old[i]);
+                put_state(old[i]);
         free(old);
     }
-    for (uint64_t at = key & (met_size - 1); met[at]; at = (at + 1) & (met_size - 1))
-        if (met[at] == key)
+    for (uint64_t at = key & (states_size - 1); states[at]; at = (at + 1) & (states_size - 1))
+        if (states[at] == key)
             return true;
-    put_met(key);
-    n_met++;
+    put_state(key);
+    n_states++;
     return false;
 }
 
@@ -208,7 +208,7 @@ static void body(void)
     _longjmp(scheduler_back, 1);
 }
 
-/* Another thread may go on here. */
+/* Lets another thread run. */
 static void give_way(void)
 {
     if (_setjmp(threads[self].at) == 0)
@@ -250,7 +250,7 @@ static void join_sight(struct sight *to, const struct sight *from)
         to->at[i] = to->at[i] > from->at[i] ? to->at[i] : from->at[i];
 }
 
-/* One run along the choices so far and on. False: it came to a state that is known. */
+/* One run: repeats the choices so far and makes further ones. False if it reached a known state. */
 static bool one_run(void)
 {
     bool fresh = true;
@@ -269,8 +269,8 @@ static bool one_run(void)
                 ready[n++] = t;
         if (n == 0)
             break;
-        /* what is being gone through again has been met, of course */
-        fresh = next_choice < n_choices || !meet(state());
+        /* states of repeated choices are known, of course */
+        fresh = next_choice < n_choices || !note_state(state());
         if (fresh)
             resume(ready[choose(n)]);
     }
@@ -288,14 +288,14 @@ struct explored explore(const struct scenario *s)
         words = calloc(WORDS, sizeof *words);
     if (!words)
         explore_fail("no memory");
-    if (met)
-        memset(met, 0, met_size * sizeof *met);
-    n_met = n_choices = 0;
+    if (states)
+        memset(states, 0, states_size * sizeof *states);
+    n_states = n_choices = 0;
     uint64_t first = run_number;
     do
         one_run();
     while (next_path());
-    return (struct explored){run_number - first, n_met};
+    return (struct explored){run_number - first, n_states};
 }
 
 /* ---- plain accesses ---- */
@@ -334,7 +334,7 @@ static struct word *word_at(uintptr_t address)
             return w;
         }
     }
-    explore_fail("more than %u words are touched", WORDS);
+    explore_fail("plain accesses to more than %u words", WORDS);
 }
 
 static void access_word(uintptr_t address, bool writes)
@@ -394,7 +394,7 @@ void explore_clear(void *pages, size_t size)
     if (times++ % 1000 == 0)
         for (size_t i = 0; i < size; i++)
             if (at[i])
-                explore_fail("%p was written to and nobody saw it", (void *)&at[i]);
+                explore_fail("%p was written without a recorded access", (void *)&at[i]);
 }
 
 static void access(const void *at, size_t size, bool writes)
@@ -433,7 +433,7 @@ void explore_quiet(const void *at, unsigned mask)
     quiet[n_quiet++].mask = mask;
 }
 
-/* 0: somebody may come in between; 1: not if it is a store; 2: not if it is a load, either. */
+/* 0: another thread may run before an access; 1: only before a load; 2: before no access. */
 static int quietness(const void *at)
 {
     for (unsigned i = 0; i < n_quiet; i++)
@@ -449,7 +449,7 @@ static uint64_t value_in_memory(const void *at, size_t size)
     return value;
 }
 
-/* What it held before the run began, or before anybody used it, is its first store, which all have
+/* The value before the first access of a run counts as the first store, which all threads have
  * seen. */
 static unsigned location_at(const void *at, size_t size)
 {
@@ -494,7 +494,7 @@ static uint64_t read_store(unsigned location, unsigned which, int order)
     return store->value;
 }
 
-/* carried: what the store that a read-modify-write replaces had released, NULL for a plain
+/* carried: for a read-modify-write, what the replaced store had released. NULL for a plain
  * store. */
 static void add_store(unsigned location, uint64_t value, int order, const struct sight *carried)
 {
@@ -539,7 +539,7 @@ static void atomic_write(void *at, size_t size, uint64_t value, int order)
     memcpy(at, &value, size);
 }
 
-/* Of a read-modify-write: the newest value, and what its store released. */
+/* Starts a read-modify-write: returns the newest value and what its store released. */
 static uint64_t begin_update(const void *at, size_t size, int order, unsigned *location,
                              struct sight *carried)
 {
@@ -560,7 +560,7 @@ static void end_update(void *at, size_t size, uint64_t value, int order, unsigne
     memcpy(at, &value, size);
 }
 
-/* ---- what the compiler calls ---- */
+/* ---- functions that the compiler calls ---- */
 
 #define PLAIN(size)                                                                                \
     void __tsan_read##size(void *at);                                                              \
@@ -642,7 +642,7 @@ PLAIN(16)
         return __tsan_atomic##bits##_compare_exchange_strong(at, expected, value, order,           \
                                                              otherwise);                           \
     }                                                                                              \
-    /* clang's form */                                                                             \
+    /* the form that clang calls */                                                                \
     type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type expected, type value,  \
                                                     int order, int otherwise);                     \
     type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type expected, type value,  \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every interleaving of writer/record/ring.h and writer/record/thread_log.c: reserve, commit, drop,
- * wrap, the end of a thread, the reuse of its log by another, the drain, and slabs that are made
- * and used up. tests/e2e/test_explore.py runs it, also on sources with mistakes in them, which it
- * must find. */
+ * wrap, the end of a thread, reuse of its log by another thread, the drain, and slabs that are made
+ * and used up. tests/e2e/test_explore.py runs this program, also on sources with planted mistakes,
+ * which it must find. */
 #include "tests/explore/explore.h"
 
 #include <errno.h>
@@ -16,12 +16,13 @@
 
 #include "writer/writer.h"
 
-#define UNSEEN __attribute__((no_sanitize("thread"))) /* accesses here are not the code's */
+#define UNSEEN                                                                                     \
+    __attribute__((no_sanitize("thread"))) /* accesses here are not part of the code under test */
 
 static void *pool_map(size_t size);
 static void pool_open(void *at, size_t size);
 
-/* Memory that is the same in each run, and no real threads. */
+/* Each run must use the same memory, and no real threads. */
 #define mmap(at, size, prot, flags, fd, offset) ((void)(prot), pool_map(size))
 #define munmap(at, size)                        ((void)(at), (void)(size))
 #define mprotect(at, size, prot)                (pool_open(at, size), 0)
@@ -45,11 +46,11 @@ static long tid_of_self(void);
 enum { SLOTS = 64, RECORDS = 8 };
 enum { CONSUMER = 1, OTHERS = 2 | 4, ALL = CONSUMER | OTHERS }; /* masks */
 
-/* A slab from the start, and one by each of up to three threads that find no place in it. */
+/* One slab from the start, and one from each of up to three threads that find no place in it. */
 #define PLACE_BYTES (LOG_BYTES + WHOLE_PAGES(SLOTS * RECORD_SLOT))
 static _Alignas(4096) char pool[4 * SLAB_LOGS * PLACE_BYTES];
 static size_t pool_used;
-static void *opened[4]; /* what has been used of it in this run */
+static void *opened[4]; /* places of the pool that this run uses */
 static unsigned n_opened;
 
 UNSEEN static void *pool_map(size_t size)
@@ -65,7 +66,7 @@ UNSEEN static void pool_open(void *at, size_t size)
 {
     for (unsigned i = 0; i < n_opened; i++)
         if (opened[i] == at)
-            return; /* another thread did, and may have it already */
+            return; /* another thread opened the place, and may use it already */
     if (n_opened == sizeof opened / sizeof *opened)
         explore_fail("a fifth place");
     opened[n_opened++] = at;
@@ -83,17 +84,18 @@ UNSEEN static long tid_of_self(void)
     return explore_self();
 }
 
-/* ---- records, and what becomes of them ---- */
+/* ---- records and their accounts ---- */
 
 static struct {
     uint64_t slots;         /* constant */
-    uint64_t made, refused; /* how often; the producer's */
-    uint64_t taken;         /* how often; the consumer's */
+    uint64_t made, refused; /* counts, written by the producer */
+    uint64_t taken;         /* count, written by the consumer */
 } records[RECORDS];
 static unsigned n_records;
-static uint64_t last_taken[EXPLORE_THREADS]; /* of each producer's records */
+static uint64_t
+    last_taken[EXPLORE_THREADS]; /* number of the last record taken from each producer */
 
-/* A span as emit.c makes it: the last word of the record stands for all that lies between. */
+/* Writes a span as emit.c does. The last word of the record stands for its whole contents. */
 static void put(struct ring *ring, unsigned number)
 {
     uint64_t slots = records[number].slots;
@@ -111,26 +113,28 @@ static void put(struct ring *ring, unsigned number)
     records[number].made++;
 }
 
-/* owner: whose ring the consumer takes it to be. */
+/* owner: the thread that owns the ring, as the consumer sees it. */
 static void take(struct ring *ring, const struct record *r, unsigned owner)
 {
     unsigned number = (unsigned)r->start;
     if (r->kind != REC_SPAN || number >= n_records || r->slots != records[number].slots)
-        explore_fail("no record of ours: kind %u, number %u, %u slots", r->kind, number, r->slots);
+        explore_fail("not a record of this scenario: kind %u, number %u, %u slots", r->kind, number,
+                     r->slots);
     if (((const uint64_t *)(r + r->slots))[-1] != number + 1000)
         explore_fail("record %u is not whole", number);
     if (r->parent != owner)
-        explore_fail("record %u of thread %u counts as one of %u", number, (unsigned)r->parent,
-                     owner);
+        explore_fail("record %u of thread %u was read as a record of thread %u", number,
+                     (unsigned)r->parent, owner);
     if (records[number].taken++)
-        explore_fail("record %u came twice", number);
+        explore_fail("record %u was read twice", number);
     if (number < last_taken[owner])
-        explore_fail("record %u came after %u", number, (unsigned)last_taken[owner]);
+        explore_fail("record %u was read after record %u", number, (unsigned)last_taken[owner]);
     last_taken[owner] = number;
     ring_take(ring, r);
 }
 
-static bool some_lost, none_lost; /* over all runs: else the scenario shows nothing */
+static bool some_lost,
+    none_lost; /* over all runs; both must happen, else the scenario proves nothing */
 
 UNSEEN static void account(void)
 {
@@ -197,7 +201,7 @@ static void check_ring(void)
         explore_fail("the ring is not empty");
 }
 
-/* ---- two threads that come, end, and use one another's log ---- */
+/* ---- two threads that start, end, and reuse each other's log ---- */
 
 static struct {
     struct thread_log *log;
@@ -205,8 +209,8 @@ static struct {
 } local[EXPLORE_THREADS];
 static unsigned local_of;
 
-/* Thread-local variables of the coroutine that goes on. */
-UNSEEN static void switched(unsigned t)
+/* Swaps the thread-local variables when another coroutine continues. */
+UNSEEN static void switch_thread_locals(unsigned t)
 {
     local[local_of].log = thread_log_self;
     local[local_of].past_end = past_end;
@@ -233,14 +237,14 @@ UNSEEN static void reset_threads(void)
     explore_ignore(&past_end, sizeof past_end);
     explore_ignore(&errno, sizeof errno);
     explore_quiet(&ready, ALL);
-    explore_pass_over(&n_ended); /* far below where it matters */
+    explore_pass_over(&n_ended); /* far below its limit */
     explore_pass_over(&slab_next);
     if (!thread_log_start(SLOTS * RECORD_SLOT))
-        explore_fail("no start");
+        explore_fail("thread_log_start() failed");
 }
 
-/* Called as a thread ends: nothing ended elsewhere, and what was still open becomes a last
- * record. */
+/* Stand-ins for the functions that the end of a thread calls. No span was ended elsewhere, and an
+ * open span becomes the last record. */
 void spans_take_ended(struct thread_log *log)
 {
     (void)log;
@@ -257,7 +261,7 @@ void spans_abandon(struct thread_log *log)
     log->text_used = log->data_used = 0;
 }
 
-/* Records 2(t - 1) and 2(t - 1) + 1. */
+/* Thread t writes records 2(t - 1) and 2(t - 1) + 1. */
 static void live(void)
 {
     struct thread_log *log = thread_log_get();
@@ -269,7 +273,7 @@ static void live(void)
     thread_ended(log);
 }
 
-/* As drain_rings() of writer.c does it. */
+/* Drains all logs as drain_rings() in writer.c does. */
 static void drain_logs(void)
 {
     thread_log_look();
@@ -299,7 +303,7 @@ static void check_threads(void)
     account();
     *(atomic_load(&made) == 1 ? &shared_log : &own_logs) = true;
     if (atomic_load(&made) > 2 || atomic_load(&n_ended) != 0)
-        explore_fail("%u logs where two threads live, %u not emptied", atomic_load(&made),
+        explore_fail("%u logs for two threads, %u not emptied", atomic_load(&made),
                      atomic_load(&n_ended));
     for (struct thread_log *log = thread_log_first(); log; log = log->next)
         if (atomic_load(&log->state) != THREAD_FREE)
@@ -321,7 +325,7 @@ UNSEEN static void reset_places(void)
 static void take_one(void)
 {
     void *place = take_place();
-    *(uint64_t *)place = explore_self(); /* a race where it is another's, too */
+    *(uint64_t *)place = explore_self(); /* a race if another thread has the same place */
     taken[explore_self()] = place;
 }
 
@@ -331,7 +335,7 @@ UNSEEN static void check_places(void)
 {
     for (unsigned i = 0; i < 3; i++)
         if (*(uint64_t *)taken[i] != i || taken[i] == taken[(i + 1) % 3])
-            explore_fail("the place of thread %u is another's", i);
+            explore_fail("another thread has the place of thread %u", i);
     *(pool_used == 2 * SLAB_LOGS * place_bytes() ? &one_slab_more : &slabs_met) = true;
 }
 
@@ -346,7 +350,7 @@ int main(void)
     static const struct scenario one_ring = {"ring", reset_ring, {consume, produce},
                                              2,      check_ring, NULL};
     static const struct scenario two_threads = {"threads", reset_threads, {collect, live, live},
-                                                3,         check_threads, switched};
+                                                3,         check_threads, switch_thread_locals};
     static const struct scenario three_places = {
         "places", reset_places, {take_one, take_one, take_one}, 3, check_places, NULL};
     explore_tracks(pool, sizeof pool);
@@ -355,7 +359,7 @@ int main(void)
         explore_fail("records were %s refused", some_lost ? "always" : "never");
     struct explored thread_runs = explore(&two_threads);
     if (!shared_log || !own_logs)
-        explore_fail("the second thread %s the first one's log",
+        explore_fail("the second thread %s the log of the first",
                      own_logs ? "never took" : "always took");
     struct explored place_runs = explore(&three_places);
     if (!one_slab_more || !slabs_met)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See alloc.h: in front of glibc's allocator, for the whole test program. Any thread. */
+/* Replaces malloc and mmap of the test program by versions that count and fail. Any thread. */
 #define _GNU_SOURCE
 #include "tests/support/alloc.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unit binary's own malloc and mmap of anonymous memory: counts what each thread asks for and
- * fails on demand. With a sanitizer, or valgrind, that brings its own allocator there is nothing to
- * count, and alloc_is_ours is false. */
+/* The unit binary's own malloc and anonymous mmap: they count each thread's requests and fail on
+ * demand. Sanitizers and valgrind bring allocators of their own; then alloc_is_ours is false. */
 #ifndef TESTS_SUPPORT_ALLOC_H
 #define TESTS_SUPPORT_ALLOC_H
 
@@ -9,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* False: the functions below see and do nothing. */
+/* False: the functions below count nothing and have no effect. */
 extern bool alloc_is_ours;
 
 /* Calls of malloc, calloc, realloc and mmap that this thread has made. */
 uint64_t alloc_count(void);
 
-/* Bytes that this thread has asked for by them, whether given or not. */
+/* Bytes that this thread requested by these calls, also in failed calls. */
 uint64_t alloc_bytes(void);
 
 /* From now on requests for `size` bytes or more fail, on every thread; 0: none fails. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps what a test writes to stderr. */
+/* Captures what a test writes to stderr and stdout. */
 #define _GNU_SOURCE
 #include "tests/support/capture.h"
 
@@ -13,7 +13,7 @@
 static int redirect(int fd)
 {
     char path[] = "/tmp/cprof-capture-XXXXXX";
-    int file = mkostemp(path, O_APPEND); /* as the logs that people put there */
+    int file = mkostemp(path, O_APPEND); /* as with `>>`, which logs often use */
     ck_assert_int_ge(file, 0);
     unlink(path);
     ck_assert_int_eq(dup2(file, fd), fd);

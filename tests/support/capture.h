@@ -3,16 +3,16 @@
 #ifndef TESTS_SUPPORT_CAPTURE_H
 #define TESTS_SUPPORT_CAPTURE_H
 
-/* From now on both go to files without a name. */
+/* Redirects both to files without a name. */
 void capture_start(void);
 
-/* All that came to stderr since, terminated; valid until the next call. */
+/* All text on stderr since capture_start(), terminated. Valid until the next call. */
 const char *capture_stderr(void);
 
-/* All that came to stdout since, as above. */
+/* The same for stdout. */
 const char *capture_stdout(void);
 
-/* Lines of a text that hold `part`; with part "" all lines. */
+/* Number of lines that contain `part`; all lines for "". */
 unsigned capture_lines(const char *text, const char *part);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A locale whose decimal point is a comma. localedef is part of libc; what it reads is not
- * everywhere (Debian: the package locales). */
+/* Makes a locale whose decimal point is a comma, by localedef. localedef is part of libc, but its
+ * input files may be missing (Debian: package locales). */
 #include "tests/support/comma.h"
 
 #include <locale.h>

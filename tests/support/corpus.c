@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs for tests that mutate bytes. */
+/* Replays seed files of fuzz targets with random changes. */
 #include "tests/support/corpus.h"
 
 #include <check.h>
@@ -19,7 +19,7 @@ static uint64_t next_random(void)
     return state >> 16;
 }
 
-/* A copy of exactly its size, so that ASan sees any byte read too far. */
+/* Passes a heap copy of the exact size, so that ASan sees an overread. */
 static void give(int (*target)(const uint8_t *, size_t), const uint8_t *bytes, size_t n)
 {
     uint8_t *copy = malloc(n ? n : 1);
@@ -31,7 +31,7 @@ static void give(int (*target)(const uint8_t *, size_t), const uint8_t *bytes, s
 
 static void change(uint8_t *bytes, size_t n)
 {
-    static const char marks[] = "\"{}[],:0-9eEtn\\u \xff"; /* what JSON is made of */
+    static const char marks[] = "\"{}[],:0-9eEtn\\u \xff"; /* characters of JSON */
     for (unsigned k = 0; k <= next_random() % 4; k++) {
         uint8_t *at = &bytes[next_random() % n];
         *at = (uint8_t)(next_random() % 2 ? marks[next_random() % (sizeof marks - 1)]

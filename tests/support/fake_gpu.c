@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU source for tests of the writer. */
+/* A GPU side for tests of the writer. */
 #include "tests/support/fake_gpu.h"
 
 #include <check.h>
@@ -82,7 +82,7 @@ const struct gpu_source fake_gpu_source = {.want = want,
                                            .versions_json = versions_json,
                                            .device_name = device_name};
 
-/* Waits while the cprof thread has not taken what is queued: a busy machine lets it wait. */
+/* Waits while the queue is full: on a busy machine the cprof thread may be late. */
 void fake_gpu_deliver(const struct gpu_record *r)
 {
     const struct timespec pause = {.tv_nsec = 1000000};

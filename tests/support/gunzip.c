@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unpacks gzip files. What a killed flush or a refused cut may leave behind the last member are
- * zeros. */
+/* Unpacks gzip files. A killed flush or a failed truncation may leave zeros after the last
+ * member. */
 #include "tests/support/gunzip.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes records. Any thread. */
+/* Makes and checks records. Any thread. */
 #include "tests/support/records.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records as application threads leave them in their rings, for tests of what comes behind the
+/* Makes records as application threads write them into their rings, for tests of code that reads
  * rings. */
 #ifndef TESTS_SUPPORT_RECORDS_H
 #define TESTS_SUPPORT_RECORDS_H
@@ -8,12 +8,11 @@
 
 #include "writer/record/record_types.h"
 
-/* Fails the test unless there is a record and it has this name. */
+/* Fails the test unless r is a record with this name. */
 void assert_named(const struct record *r, const char *name);
 
-/* A record on the heap, exactly as long as it says, so that ASan sees a byte read too far. Its
- * start, end, id and parent are 0, its sequence is -1. data may be NULL when n is 0. Free with
- * free(). */
+/* A record on the heap of exactly its size, so that ASan sees an overread. Its start, end, id and
+ * parent are 0, its sequence is -1. data may be NULL if n is 0. Free with free(). */
 struct record *record_new(enum record_kind kind, enum category category, const char *text,
                           enum record_data data_kind, const void *data, size_t n);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder of its own for a test. Main thread. */
+/* Runs code under seccomp filters. Main thread. */
 #include "tests/support/sandbox.h"
 
 #include <errno.h>
@@ -42,8 +42,8 @@ bool sandbox_deny_threads(void)
 {
     struct sock_filter rows[] = {
         NUMBER,
-        ANSWER(clone3, SECCOMP_RET_ERRNO | ENOSYS),           /* glibc then takes the older call */
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3), /* a fork may pass */
+        ANSWER(clone3, SECCOMP_RET_ERRNO | ENOSYS),           /* glibc then calls clone() */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3), /* a fork is allowed */
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),

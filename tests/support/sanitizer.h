@@ -18,7 +18,8 @@
 #define UNDER_TSAN 0
 #endif
 
-/* Under valgrind, which runs one thread at a time: it preloads libraries of its own. */
+/* Whether valgrind runs the test: it preloads libraries of its own, and runs one thread at a
+ * time. */
 static inline bool under_valgrind(void)
 {
     const char *preload = getenv("LD_PRELOAD");

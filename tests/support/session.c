@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the writer inside a test. Main thread; what records runs on any. */
+/* Runs the writer inside a test. The main thread drives it; any thread may record. */
 #include "tests/support/session.h"
 
 #include <check.h>
@@ -45,7 +45,7 @@ void session_setup(void)
 void session_teardown(void)
 {
     char command[192];
-    /* A cprof thread that was given up at the end may be making its last file. */
+    /* A cprof thread that missed the exit deadline may still be writing its last file. */
     snprintf(command, sizeof command, "rm -rf '%s' || rm -rf '%s'", made_folder, made_folder);
     ck_assert_int_eq(system(command), 0);
 }
@@ -145,7 +145,7 @@ void session_await_trace(int64_t batch)
 
 void session_sleep(unsigned ms)
 {
-    /* the cprof thread has so much to do meanwhile */
+    /* under valgrind the cprof thread needs longer */
     usleep(ms * 1000 * (under_valgrind() ? 3 : 1));
 }
 

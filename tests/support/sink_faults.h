@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file sink in a folder of its own, over system calls that a test makes fail. For its tests,
- * each in a process of its own. */
+/* A file sink in a folder of its own, on system calls that a test can make fail. Each test must run
+ * in a process of its own. */
 #ifndef TESTS_SUPPORT_SINK_FAULTS_H
 #define TESTS_SUPPORT_SINK_FAULTS_H
 
@@ -42,14 +42,14 @@ static inline void teardown(void)
 /* ---- system calls that fail on demand ----------------------------------------------------- */
 
 static struct {
-    int at;         /* which write, cut, close or rename fails: 1 is the next; 0 = none */
-    int times;      /* how many in a row */
-    int error;      /* errno; 0: a write of nothing */
-    size_t most;    /* most bytes that one write takes; 0 = all */
-    bool interrupt; /* every other write is interrupted first */
+    int at;         /* which write, truncation, close or rename fails: 1 is the next, 0 none */
+    int times;      /* how many calls in a row fail */
+    int error;      /* errno; 0: the write writes 0 bytes */
+    size_t most;    /* limit of bytes per write; 0: none */
+    bool interrupt; /* every other write fails with EINTR */
     bool odd;
-    bool uncut; /* a cut has failed */
-    /* runs after each change of the file, and after each page within a write */
+    bool uncut; /* a truncation has failed */
+    /* called after each change of the file, and after each page of a write */
     void (*after)(void);
 } fault;
 
@@ -87,7 +87,7 @@ static inline void make_trailer(unsigned n)
     buf_puts(&trailer, "\"}]}\n");
 }
 
-/* Flushes what the last flush() made. */
+/* Flushes the body and trailer of the last flush() again. */
 static inline int flush_again(struct sink *s, int rank)
 {
     return s->flush(s, rank >= 0 ? head_of(rank) : NULL, HEAD_SIZE, body.data, body.len,
@@ -101,7 +101,7 @@ static inline int flush(struct sink *s, int rank, unsigned events, unsigned trai
     return flush_again(s, rank);
 }
 
-/* The file's bytes; valid until the next call. */
+/* The bytes of the file. Valid until the next call. */
 static inline struct buf *contents(const char *path)
 {
     static struct buf b;
@@ -129,7 +129,7 @@ static inline unsigned count_events(const struct buf *text)
     return n;
 }
 
-/* Fails unless the file is a whole trace of so many events, and ends where it should. */
+/* Fails unless the file is a valid trace of this many events and ends with its trailer. */
 static inline void check_file(const char *path, bool gzip, unsigned events, int rank)
 {
     struct buf *file = contents(path);
@@ -138,11 +138,11 @@ static inline void check_file(const char *path, bool gzip, unsigned events, int 
     ck_assert(json_valid(text->data, text->len));
     ck_assert_uint_eq(count_events(text), events);
     ck_assert(memcmp(text->data, head_of(rank), HEAD_SIZE) == 0);
-    /* nothing behind the trailer but, when the system refuses to cut, blanks */
+    /* after a failed truncation, blanks follow the trailer */
     ck_assert(text->data[text->len - 1] == '\n' || fault.uncut);
 }
 
-/* ---- the calls themselves ----------------------------------------------------------------- */
+/* ---- the system calls --------------------------------------------------------------------- */
 
 static inline bool fails(void)
 {
@@ -243,12 +243,12 @@ static inline struct sink *make(bool gzip)
 /* ---- what a kill leaves ------------------------------------------------------------------- */
 
 static struct {
-    unsigned before, after; /* events before and after the flush */
+    unsigned before, after; /* number of events before and after the flush */
     unsigned whole, behind, torn;
 } kills;
 
-/* Judges what a kill at this moment leaves: a whole trace, one with bytes behind it, or a torn
- * one. */
+/* Counts what a kill at this moment would leave: a whole trace, a trace followed by other bytes, or
+ * a torn trace. */
 static inline void judge(void)
 {
     struct buf *file = contents(part);
@@ -261,7 +261,7 @@ static inline void judge(void)
     struct buf text = {.data = file->data, .len = (size_t)(end - begin)};
     unsigned events = count_events(&text);
     if (events != kills.before && events != kills.after) {
-        kills.torn++; /* the two halves happen to fit */
+        kills.torn++; /* halves of two traces that form valid JSON by chance */
         return;
     }
     bool whole = skip_blank(end, begin + file->len) == begin + file->len;

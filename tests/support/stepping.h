@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recording driven through preload/steps/steps.h, for its tests: no torch, no constructor, files
- * in the session's folder. */
+/* A recording driven through preload/steps/steps.h, for tests of steps: without torch and without
+ * the library's constructor. Files go to the session's folder. */
 #ifndef TESTS_SUPPORT_STEPPING_H
 #define TESTS_SUPPORT_STEPPING_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operator's inputs laid out by hand as torch 2.13 lays them out, for what reads them. Each
- * object has exactly its own size on the heap, so that ASan sees a byte read too far. */
+/* Lays out an operator's inputs as torch 2.13 does, for tests of the code that reads them. Each
+ * object is on the heap with its exact size, so that ASan sees an overread. */
 #ifndef TESTS_SUPPORT_TORCH_OBJECTS_H
 #define TESTS_SUPPORT_TORCH_OBJECTS_H
 
@@ -16,8 +16,8 @@
 static const struct torch_layout *l;
 static void *undefined;
 
-/* All of them, which live as long as the test. Nobody reads it but LeakSanitizer: without volatile
- * it would not be there. */
+/* All objects, which live as long as the test. Only LeakSanitizer reads this array; without
+ * volatile the compiler would remove it. */
 static void *volatile objects[8192];
 static unsigned n_objects;
 
@@ -32,7 +32,7 @@ static inline void *make(size_t size)
 
 static inline void set(void *object, uint16_t offset, const void *value, size_t size)
 {
-    if (size) /* the sizes of no dimensions are NULL */
+    if (size) /* without dimensions, sizes is NULL */
         memcpy((char *)object + offset, value, size);
 }
 
@@ -49,7 +49,7 @@ static inline void setup(void)
 
 /* ---- objects ---- */
 
-/* The stride of each tensor's dimension i. */
+/* The stride of dimension i in every tensor. */
 static inline int64_t stride_of(uint64_t i)
 {
     return 1000 + (int64_t)i;
@@ -92,7 +92,7 @@ static inline void add(uint16_t tag, const void *payload)
     put_value(inputs + n_inputs++ * l->iv_size, tag, payload);
 }
 
-/* A list whose elements have this tag; `kind` is that of its element type. */
+/* A list of elements with this tag. `kind` is the kind of the element type. */
 static inline void *list(uint16_t kind, uint16_t tag, unsigned n, void *const *payloads)
 {
     char *elements = make(n ? n * l->iv_size : 1);

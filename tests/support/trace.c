@@ -14,7 +14,7 @@ static struct trace read_all(const char *path)
 {
     struct trace t = {0};
     FILE *file = fopen(path, "rbe");
-    ck_assert_msg(file != NULL, "there is no %s", path);
+    ck_assert_msg(file != NULL, "cannot open %s", path);
     fseek(file, 0, SEEK_END);
     t.len = (size_t)ftell(file);
     rewind(file);
@@ -51,7 +51,7 @@ void trace_free(struct trace *t)
     *t = (struct trace){0};
 }
 
-/* The next line from *at that is such an event; NULL at the end. */
+/* The next line from *at on with an event of phase ph that contains part; NULL at the end. */
 static const char *next_event(const char **at, char ph, const char *part, size_t *length)
 {
     char head[] = "{\"ph\": \"?\"";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace file as tests look at it: checked to be strict JSON, its events counted and picked by
- * text. The writer puts each event on a line of its own, which is all that this relies on. */
+/* Reads trace files for tests: checks for strict JSON, counts events, and finds events by text.
+ * Relies only on one line per event. */
 #ifndef TESTS_SUPPORT_TRACE_H
 #define TESTS_SUPPORT_TRACE_H
 
@@ -13,29 +13,29 @@ struct trace {
     size_t len;
 };
 
-/* Reads the file; the test fails unless it is one JSON value and nothing else. Free with
- * trace_free(). */
+/* Reads the file. The test fails unless the file is one JSON value. Free with trace_free(). */
 struct trace trace_read(const char *path);
 
-/* The same of a file that is being written: waits until it is whole, ten seconds at most. */
+/* The same for a file that is being written: waits up to 10 s until the file is valid. */
 struct trace trace_read_open(const char *path);
 
 /* Frees the text. */
 void trace_free(struct trace *t);
 
-/* Events of phase `ph` whose line holds `part`; NULL counts all of the phase. */
+/* Number of events of phase `ph` whose line contains `part`; NULL counts all events of the
+ * phase. */
 unsigned trace_count(const struct trace *t, char ph, const char *part);
 
-/* The line of the first such event, terminated, until the next call; NULL: there is none. */
+/* The line of the first such event, terminated; NULL without one. Valid until the next call. */
 const char *trace_event(const struct trace *t, char ph, const char *part);
 
-/* The number that follows `"key": ` first in a text; -1 when it is not there. */
+/* The number after the first `"key": ` in the text; -1 without the key. */
 double trace_number(const char *text, const char *key);
 
 /* Fails the test unless the file counts this many losses of a cause, and no others. */
 void trace_check_lost(const struct trace *t, const char *cause, unsigned n);
 
-/* Events of phase `ph` named `name`. */
+/* Number of events of phase `ph` named `name`. */
 unsigned trace_named(const struct trace *t, char ph, const char *name);
 
 #endif
