@@ -22,7 +22,7 @@ static void *group(int32_t rank, int32_t size)
 }
 
 /* An object with this many slots, each of which holds the group. */
-static void *around(void *of, unsigned slots, uint16_t tag)
+static void *wrap_group(void *of, unsigned slots, uint16_t tag)
 {
     char *first = make(slots ? slots * l->iv_size : 1), *object = make(l->ob_slots + 24u);
     for (unsigned i = 0; i < slots; i++)
@@ -66,7 +66,7 @@ START_TEST(takes_an_operators_note_once)
     struct torch_group got;
     for (uint64_t i = 0; i < 3; i++) {
         add(l->tag_generic_list, list_of(l->tag_tensor, sent));
-        add(l->tag_object, around(world, 1, l->tag_capsule));
+        add(l->tag_object, wrap_group(world, 1, l->tag_capsule));
         add(l->tag_int, (void *)3);
         note("c10d::broadcast_");
         ck_assert(!take(other, &got));
@@ -90,7 +90,7 @@ START_TEST(counts_a_receive_from_any_rank)
     struct torch_group got;
     for (uint64_t i = 0; i < 2; i++) {
         add(l->tag_generic_list, list_of(l->tag_tensor, received));
-        add(l->tag_object, around(world, 1, l->tag_capsule));
+        add(l->tag_object, wrap_group(world, 1, l->tag_capsule));
         add(l->tag_int, (void *)7);
         note("c10d::recv_any_source_");
         ck_assert(take(received, &got));
@@ -102,10 +102,10 @@ START_TEST(counts_a_receive_from_any_rank)
 }
 END_TEST
 
-static void ask(void *tensor, void *of)
+static void note_allreduce(void *tensor, void *of)
 {
     add(l->tag_generic_list, list_of(l->tag_tensor, tensor));
-    add(l->tag_object, around(of, 1, l->tag_capsule));
+    add(l->tag_object, wrap_group(of, 1, l->tag_capsule));
     note("c10d::allreduce_");
 }
 
@@ -114,12 +114,12 @@ START_TEST(forgets_a_tensor_sent_in_two_groups)
 {
     void *sent = TENSOR(FLOAT, 10), *world = group(1, 4), *pair = group(0, 2);
     struct torch_group got;
-    ask(sent, world);
-    ask(sent, pair);
+    note_allreduce(sent, world);
+    note_allreduce(sent, pair);
     ck_assert(!take(sent, &got));
     ck_assert(!take(sent, &got));
-    ask(sent, world);
-    ask(sent, world); /* the start of the first was not seen */
+    note_allreduce(sent, world);
+    note_allreduce(sent, world); /* the start of the first was not seen */
     ck_assert(take(sent, &got));
     ck_assert_ptr_eq(got.group, world);
 }
@@ -132,7 +132,7 @@ START_TEST(finds_the_group_by_the_sent_tensor)
     struct torch_group got;
     add(l->tag_generic_list, list_of(l->tag_generic_list, list_of(l->tag_tensor, out)));
     add(l->tag_generic_list, list_of(l->tag_tensor, in));
-    add(l->tag_object, around(group(0, 2), 1, l->tag_capsule));
+    add(l->tag_object, wrap_group(group(0, 2), 1, l->tag_capsule));
     note("c10d::allgather_");
     ck_assert(!take(out, &got));
     ck_assert(take(in, &got));
@@ -140,7 +140,7 @@ START_TEST(finds_the_group_by_the_sent_tensor)
     /* For a scatter, the other ranks send nothing: the received tensor identifies it. */
     add(l->tag_generic_list, list_of(l->tag_tensor, out));
     add(l->tag_generic_list, list(0, l->tag_generic_list, 0, NULL));
-    add(l->tag_object, around(group(1, 2), 1, l->tag_capsule));
+    add(l->tag_object, wrap_group(group(1, 2), 1, l->tag_capsule));
     add(l->tag_int, (void *)0);
     note("c10d::scatter_");
     ck_assert(take(out, &got));
@@ -155,7 +155,7 @@ START_TEST(finds_the_group_of_a_barrier)
     void *own = TENSOR(FLOAT, 1), *world = group(1, 4), *half = group(0, 2);
     struct torch_group got;
     add(l->tag_tensor, own);
-    add(l->tag_object, around(half, 1, l->tag_capsule));
+    add(l->tag_object, wrap_group(half, 1, l->tag_capsule));
     note("c10d::barrier");
     ck_assert(!take(own, &got));
     ck_assert(!torch_groups_take(make_function(), "gloo:all_reduce", &got));
@@ -163,7 +163,7 @@ START_TEST(finds_the_group_of_a_barrier)
     ck_assert(torch_groups_take(make_function(), "gloo:barrier", &got));
     ck_assert_ptr_eq(got.group, half);
     ck_assert(!torch_groups_take(make_function(), "gloo:barrier", &got)); /* taken once */
-    ask(own, world);
+    note_allreduce(own, world);
     ck_assert(take(own, &got));
     ck_assert_ptr_eq(got.group, world);
 }
@@ -173,25 +173,25 @@ START_TEST(rejects_objects_that_are_no_groups)
 {
     void *sent = TENSOR(FLOAT, 10);
     struct torch_group got;
-    void *const none[] = {around(group(0, 2), 0, l->tag_capsule),
-                          around(group(0, 2), 2, l->tag_capsule),
-                          around(group(0, 2), 1, l->tag_object),
-                          around(NULL, 1, l->tag_capsule),
-                          around(group(2, 2), 1, l->tag_capsule),
-                          around(group(-1, 2), 1, l->tag_capsule),
-                          around(group(0, 0), 1, l->tag_capsule),
-                          around(group(0, INT32_MAX), 1, l->tag_capsule),
+    void *const none[] = {wrap_group(group(0, 2), 0, l->tag_capsule),
+                          wrap_group(group(0, 2), 2, l->tag_capsule),
+                          wrap_group(group(0, 2), 1, l->tag_object),
+                          wrap_group(NULL, 1, l->tag_capsule),
+                          wrap_group(group(2, 2), 1, l->tag_capsule),
+                          wrap_group(group(-1, 2), 1, l->tag_capsule),
+                          wrap_group(group(0, 0), 1, l->tag_capsule),
+                          wrap_group(group(0, INT32_MAX), 1, l->tag_capsule),
                           NULL};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         add(l->tag_tensor, sent);
         add(l->tag_object, none[i]);
         note("c10d::allreduce_");
-        ck_assert_msg(!take(sent, &got), "object %zu", i);
+        ck_assert_msg(!take(sent, &got), "object %zu is taken for a group", i);
     }
     add(l->tag_tensor, sent);
     note("c10d::allreduce_"); /* no inputs at all */
     ck_assert(!take(sent, &got));
-    add(l->tag_object, around(group(0, 2), 1, l->tag_capsule));
+    add(l->tag_object, wrap_group(group(0, 2), 1, l->tag_capsule));
     note("c10d::barrier"); /* no tensor identifies it */
     note("c10d::barrier"); /* no inputs */
     ck_assert(!torch_groups_take(make_function(), "gloo:all_reduce", &got));
@@ -199,7 +199,7 @@ START_TEST(rejects_objects_that_are_no_groups)
     older.ob_slots = TORCH_LAYOUT_ABSENT;
     torch_api.layout = &older;
     add(l->tag_tensor, sent);
-    add(l->tag_object, around(group(0, 2), 1, l->tag_capsule));
+    add(l->tag_object, wrap_group(group(0, 2), 1, l->tag_capsule));
     note("c10d::allreduce_");
     ck_assert(!take(sent, &got));
 }

@@ -435,7 +435,7 @@ START_TEST(writes_decimal_points_in_a_comma_locale)
     ck_assert_msg(strstr(line, ", \"timestamp\": {\"epoch\": 1, \"batch\": 7, ") &&
                       strstr(line, ", \"total_wct\": 3600.178256, \"epoch_wct\": 1.5, "
                                    "\"batch_wct\": 2.6e-05}, \"first_step\": 0, "),
-                  "with%s a comma: %s", comma ? "" : "out", line);
+                  "in a locale with%s a decimal comma: %s", comma ? "" : "out", line);
 }
 END_TEST
 

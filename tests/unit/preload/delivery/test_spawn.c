@@ -280,7 +280,7 @@ START_TEST(kills_a_programs_children_with_it)
 }
 END_TEST
 
-START_TEST(waits_for_no_closed_output_or_orphan)
+START_TEST(finishes_despite_closed_output_and_orphans)
 {
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -291,7 +291,7 @@ START_TEST(waits_for_no_closed_output_or_orphan)
 }
 END_TEST
 
-START_TEST(ends_a_program_reaped_by_the_host)
+START_TEST(finishes_a_program_that_the_host_reaped)
 {
     struct spawn *s = start("exit 5", NULL, false);
     ck_assert_int_gt(waitpid(-1, NULL, __WALL), 0);
@@ -320,8 +320,8 @@ Suite *suite_spawn(void)
     tcase_add_test(tcase, hides_the_child_from_the_host);
     tcase_add_test(tcase, starts_programs_in_a_clean_process);
     tcase_add_test(tcase, kills_a_programs_children_with_it);
-    tcase_add_test(tcase, waits_for_no_closed_output_or_orphan);
-    tcase_add_test(tcase, ends_a_program_reaped_by_the_host);
+    tcase_add_test(tcase, finishes_despite_closed_output_and_orphans);
+    tcase_add_test(tcase, finishes_a_program_that_the_host_reaped);
     suite_add_tcase(suite, tcase);
     return suite;
 }

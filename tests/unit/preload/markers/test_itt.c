@@ -126,7 +126,7 @@ static const void *item(const struct record *r, enum arg_type type, const char *
         }
         p = at + len;
     }
-    ck_abort_msg("no %s", key);
+    ck_abort_msg("no item %s", key);
 }
 
 static void expect_nothing(void)
@@ -756,7 +756,7 @@ START_TEST(matches_step_patterns)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         ck_assert_msg(glob_match(cases[i].pattern, cases[i].text, strlen(cases[i].text)) ==
                           cases[i].matches,
-                      "%s %s", cases[i].pattern, cases[i].text);
+                      "%s on %s", cases[i].pattern, cases[i].text);
 }
 END_TEST
 

@@ -254,7 +254,7 @@ START_TEST(push_and_pop_return_levels)
     expect_nothing();
     record(false);
     ck_assert_int_lt(POP(), 0);
-    expect_nothing(); /* what is not recorded is not counted */
+    expect_nothing(); /* misuse does not count while nothing is recorded */
     record(true);
     ck_assert_int_lt(POP(), 0);
     ck_assert_int_lt(DOMAIN_POP(a), 0);

@@ -415,7 +415,7 @@ START_TEST(log_level_filters_messages)
 }
 END_TEST
 
-START_TEST(reads_enabled_at_the_capture)
+START_TEST(reads_cprof_enabled_at_the_capture)
 {
     static const struct {
         const char *entry;
@@ -539,7 +539,7 @@ Suite *suite_config(void)
     tcase_add_test(tcase, named_steps_override_the_schedule);
     tcase_add_test(tcase, ignores_unsupported_activities);
     tcase_add_test(tcase, log_level_filters_messages);
-    tcase_add_test(tcase, reads_enabled_at_the_capture);
+    tcase_add_test(tcase, reads_cprof_enabled_at_the_capture);
     tcase_add_test(tcase, uses_the_first_of_duplicate_variables);
     tcase_add_test(tcase, reports_too_many_variables);
     tcase_add_test(tcase, reports_too_large_variables);

@@ -87,7 +87,8 @@ static void check_found(const char *path, const char *name)
     char pattern[PATTERN_SIZE];
     glob_t found;
     ck_assert(identity_trace_pattern(pattern, sizeof pattern));
-    ck_assert_msg(find_files(pattern, &found) == (path != NULL), "%s of %s", pattern, name);
+    ck_assert_msg(find_files(pattern, &found) == (path != NULL), "pattern %s of the name %s",
+                  pattern, name);
     ck_assert_msg(identity_ranks_wrote() == (path != NULL), "%s", name);
     if (!path)
         return;

@@ -74,7 +74,7 @@ START_TEST(names_python_scripts)
 }
 END_TEST
 
-START_TEST(names_other_programs)
+START_TEST(names_programs_other_than_python)
 {
     ck_assert_str_eq(script("./build/train_gpu|x.py"), "train_gpu");
     ck_assert_str_eq(script("-bash"), "bash");
@@ -536,7 +536,7 @@ Suite *suite_run_names(void)
     Suite *suite = suite_create("run_names");
     TCase *tcase = tcase_create("names");
     tcase_add_test(tcase, names_python_scripts);
-    tcase_add_test(tcase, names_other_programs);
+    tcase_add_test(tcase, names_programs_other_than_python);
     tcase_add_test(tcase, handles_broken_command_lines);
     tcase_add_test(tcase, recognizes_multiprocessing_children);
     if (under_valgrind())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of what preload/stacks/pyframes.c computes without an interpreter: lines from the three
+/* Tests of preload/stacks/pyframes.c as far as it needs no interpreter: lines from the three
  * kinds of line tables, UTF-8 from the three kinds of strings, and the known versions.
  * tests/e2e/test_stacks.py reads live frames on each installed interpreter. */
 #include "preload/stacks/pyframes.h"
@@ -68,7 +68,7 @@ static void check_lines(enum pyframes_table encoding, const uint8_t *table, size
         while (at + 1 < n && lines[at + 1].from <= i)
             at++;
         int32_t line = pyframes_line(encoding, table, size, 1, i);
-        ck_assert_msg(line == lines[at].line, "instruction %d is of line %d, not %d", i,
+        ck_assert_msg(line == lines[at].line, "instruction %d must have line %d, not %d", i,
                       lines[at].line, line);
     }
 }
@@ -171,7 +171,8 @@ static void check_all_differ(unsigned width, unsigned before)
     ck_assert_uint_eq(used, TEXTS);
     qsort(prints, used, sizeof prints[0], by_value);
     for (unsigned i = 1; i < used; i++)
-        ck_assert_msg(prints[i] != prints[i - 1], "width %u, %u before", width, before);
+        ck_assert_msg(prints[i] != prints[i - 1], "equal hashes: width %u, %u times '<'", width,
+                      before);
 }
 
 /* Texts that differ only in a repeated letter, as <dff> and <dfff>, are the hard case. */

@@ -122,7 +122,7 @@ START_TEST(finds_the_first_argument_of_a_frame)
     ck_assert_ptr_eq(found[0], expected[0]);
     ck_assert_ptr_eq(found[1], expected[1]);
     for (int i = 2; i < 7; i++)
-        ck_assert_msg(found[i] == NULL, "look(%d) found something", i);
+        ck_assert_msg(found[i] == NULL, "look(%d) must find no argument", i);
     ck_assert_ptr_eq(local[5], expected[0]);
     ck_assert_ptr_null(local[3]);
 }

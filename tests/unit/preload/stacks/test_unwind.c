@@ -77,7 +77,8 @@ START_TEST(finds_libraries_while_others_load_and_unload)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, load_and_unload, paths[i]), 0);
     for (int i = 0; i < COPIES; i++)
         pthread_join(threads[i], NULL);
-    ck_assert_msg(unknown == 0 && wrong == 0, "%u unknown, %u wrong", unknown, wrong);
+    ck_assert_msg(unknown == 0 && wrong == 0, "%u libraries are unknown, %u are wrong", unknown,
+                  wrong);
 }
 END_TEST
 

@@ -118,8 +118,7 @@ static const struct listener counts_epochs = {.look = ignore_call,
                                               .window_close = ignore_moment,
                                               .end = ignore_call};
 
-/* The numbers of torch.profiler.schedule(wait=1, warmup=1, active=3), which knows nothing of
- * epochs. */
+/* The numbers of torch.profiler.schedule(wait=1, warmup=1, active=3), which ignores epochs. */
 static int choose_as_torch(const struct train_time *time, int64_t number, void *unused)
 {
     static const enum action cycle[] = {ACTION_SKIP, ACTION_WARMUP, ACTION_ACTIVE, ACTION_ACTIVE,
@@ -366,7 +365,7 @@ START_TEST(counts_marks_that_waited_for_an_ended_thread)
 END_TEST
 
 /* Ends the program inside the callback. */
-static int choose_the_end(const struct train_time *time, int64_t number, void *unused)
+static int choose_to_exit(const struct train_time *time, int64_t number, void *unused)
 {
     (void)time, (void)unused;
     if (number == 3) {
@@ -379,7 +378,7 @@ static int choose_the_end(const struct train_time *time, int64_t number, void *u
 START_TEST(saves_the_trace_when_the_callback_exits)
 {
     start(false);
-    steps_choose_by(choose_the_end, NULL);
+    steps_choose_by(choose_to_exit, NULL);
     for (int i = 0; i < 5; i++)
         MARK();
     ck_assert_int_eq(steps_current(), 3);

@@ -57,7 +57,7 @@ static const struct record *next(struct thread_log *log)
     return taken = ring_peek(&log->ring, ring_head(&log->ring));
 }
 
-/* Fails unless the next record of this thread is this one. */
+/* Fails unless this thread's next record has these values. */
 static void check_record(const void *address, int64_t bytes, int64_t total)
 {
     const struct record *r = next(thread_log_self);
@@ -271,7 +271,7 @@ START_TEST(records_releases_on_other_threads)
     sum = 0;
     for (const struct record *r; (r = next(thread_log_self));)
         sum = r->memory.bytes < 0 ? sum + 1 : sum;
-    ck_assert_int_eq(sum, made - released + 1); /* and the last one */
+    ck_assert_int_eq(sum, made - released + 1); /* 1: the block `last` */
 }
 END_TEST
 
@@ -310,7 +310,7 @@ START_TEST(windows_begin_while_threads_allocate)
 }
 END_TEST
 
-/* ---- what torch reports ---- */
+/* ---- reports of torch ---- */
 
 START_TEST(records_reports_of_gpus_only)
 {

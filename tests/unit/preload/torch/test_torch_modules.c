@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/torch/torch_modules.h in a real interpreter, when this machine has one as a
- * shared library, with a stand-in for the parts of torch that it touches. */
+/* Tests of preload/torch/torch_modules.h in a real interpreter, if this machine has one as a
+ * shared library, with a stand-in for the parts of torch that the hooks use. */
 #include "preload/torch/torch_modules.h"
 
 #include <check.h>

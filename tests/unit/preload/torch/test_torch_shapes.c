@@ -55,7 +55,7 @@ static void expect_real(double value)
 }
 
 /* A double as the payload of a c10::IValue. */
-static void *bits(double value)
+static void *payload_of(double value)
 {
     void *payload;
     memcpy(&payload, &value, sizeof payload);
@@ -158,7 +158,7 @@ START_TEST(writes_values_of_scalars)
 {
     add(l->tag_int, (void *)(uintptr_t)INT64_MIN);
     expect_int(INT64_MIN);
-    add(l->tag_double, bits(-0.1));
+    add(l->tag_double, payload_of(-0.1));
     expect_real(-0.1);
     add(l->tag_bool, (void *)(uintptr_t)1);
     expect(SHAPE_TRUE);
@@ -231,7 +231,7 @@ START_TEST(writes_lists_of_scalars)
     expect_int(1);
     expect_int(-2);
     expect_int(3);
-    void *reals[] = {bits(0.5)};
+    void *reals[] = {payload_of(0.5)};
     add(l->tag_generic_list, list(9, l->tag_double, 1, reals));
     expect(SHAPE_SCALAR_LIST);
     expect(1);
