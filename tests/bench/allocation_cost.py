@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nanoseconds of one CPU allocation and its release by torch's allocator, the best of many loops: `allocation_cost.py HELPER KIND`. KIND:
-bare (without the library), idle (under it, between windows), recording."""
+"""allocation_cost.py HELPER KIND: nanoseconds of a CPU allocation and its release by torch's allocator, the best of many loops. KIND: bare (without
+the library), idle (with the library, between windows), recording."""
 
 import ctypes
 import sys
@@ -16,5 +16,5 @@ if sys.argv[2] != "bare":
 best = float("inf")
 for _ in range(400):
     best = min(best, helper.allocation_pair(500))
-    time.sleep(0.002)  # the cprof thread empties the ring
+    time.sleep(0.002)  # lets the cprof thread empty the ring
 print(f"pair {best:.1f} ns")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a marker of the Python module costs the thread that uses it: start() and finish(), a with block and a decorated
-call, over the same without a marker. Prints `name value unit` lines for scripts/bench; the first argument says what is
-measured: bare (no preload), idle or recording (under it)."""
+"""The cost of a marker of the Python module to the thread that uses it: start() and finish(), a with block and a decorated
+call, each compared with the same code without a marker. Prints `name value unit` lines for scripts/bench. The first
+argument: bare (without the library), idle or recording (with the library)."""
 
 import sys
 import time
@@ -48,7 +48,7 @@ def empty():
 
 
 def measure(function):
-    """Best nanoseconds of one turn; the pause lets the cprof thread empty the ring."""
+    """Nanoseconds of one turn of the loop, the best of ROUNDS. The pause lets the cprof thread empty the ring."""
     best = float("inf")
     for _ in range(ROUNDS):
         begin = time.perf_counter_ns()
@@ -58,7 +58,7 @@ def measure(function):
     return best / N
 
 
-cprof.step()  # step 0 would be kept
+cprof.step()  # ends step 0, which cprof may record
 assert cprof.is_recording() == (kind == "recording")
 loop = measure(empty)
 print(f"pair_{kind} {measure(pair) - loop:.1f} ns")

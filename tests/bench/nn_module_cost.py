@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of an nn.Module costs: the best of many short loops. The first argument says what is measured: bare (without the library);
-hooks (the same with empty Python hooks on all modules, as one would write them by hand); recording; windows CORE: one of two processes, under the
-library or not, that scripts/bench lets measure in turn. It answers `measure` by the ns of a call, `window` when a window that records modules, if
-there is a library, has passed. The others print `name value unit` lines for scripts/bench."""
+"""The cost of a call of an nn.Module, the best of many short loops. The first argument: bare (without the library); hooks (without it, with empty
+Python hooks on all modules, as a user would write them); recording; windows CORE. `windows` is one of two processes, with the library or without,
+that scripts/bench lets measure in turn. Its answer to `measure` is the ns of a call; it answers `window` the same way after a window that records
+modules, if there is a library. The other kinds print `name value unit` lines for scripts/bench."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ import time
 
 step = getattr(ctypes.CDLL(None), "cprof_step", None)
 if sys.argv[1] == "windows" and step:
-    step()  # step 0, which may be kept, ends before there is anything to hook
+    step()  # ends step 0, which cprof may record, before there are modules to hook
 
 import torch
 from torch.nn.modules import module as modules
@@ -26,7 +26,7 @@ class Nothing(torch.nn.Module):
 
 
 def best(call, loops, calls):
-    """Nanoseconds of one call, the least of `loops` loops; the pause lets the cprof thread empty the ring."""
+    """Nanoseconds of one call, the least of `loops` loops. The pause lets the cprof thread empty the ring."""
     values, least = torch.zeros(4), float("inf")
     for _ in range(loops):
         begin = clock()
@@ -38,13 +38,13 @@ def best(call, loops, calls):
 
 
 def hooked(wanted):
-    """Waits until the library has hooked modules, or taken its hooks out, which the main thread does when it runs Python."""
+    """Waits until the library has set or removed its hooks, which the main thread does when it runs Python."""
     for _ in range(1000):
         torch.relu_(torch.zeros(1))
         time.sleep(0.005)
         if bool(modules._global_forward_hooks) == wanted:
             return
-    sys.exit("modules are not hooked as they should be")
+    sys.exit(f"the library did not {'set' if wanted else 'remove'} its hooks on modules")
 
 
 def window():
@@ -56,11 +56,11 @@ def window():
         step()
         hooked(False)
     best(nothing, 5, 500)
-    time.sleep(0.5)  # the trace is written beside the program
+    time.sleep(0.5)  # time to write the trace
 
 
 def least_call():
-    """Nanoseconds of one call in CPU time of the thread."""
+    """Nanoseconds of CPU time of the thread for one call."""
     values, least = torch.zeros(4), float("inf")
     for _ in range(12):
         begin = time.thread_time_ns()

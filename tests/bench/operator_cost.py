@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one torch operator costs, in ns: the best of many short loops, so that a busy machine does not count.
+"""The cost of a torch operator in ns: the best of many short loops, so that other jobs on the machine do not count.
 
-Usage: operator_cost.py [record | empty HELPER INPUTS]. With `record` one step is marked first, which the settings of scripts/bench make the
-edge from warmup to active; with `empty` torch calls callbacks of HELPER that do nothing. Prints the number of nanoseconds of one
-call of torch.relu_ (two operators: aten::relu_ and the aten::clamp_min_ inside) on four floats.
+Usage: operator_cost.py [record | empty HELPER INPUTS]. `record` first marks a step, which with the settings of scripts/bench starts the
+recording. With `empty`, torch calls callbacks of HELPER that do nothing. Prints the nanoseconds of one call of torch.relu_ (two operators:
+aten::relu_ and the aten::clamp_min_ inside) on four floats.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ clock = time.perf_counter_ns
 
 
 def best(loops, calls):
-    """Nanoseconds of one call, the least of `loops` loops. The pause lets the cprof thread empty the ring: what is dropped costs less."""
+    """Nanoseconds of one call, the least of `loops` loops. The pause lets the cprof thread empty the ring: a dropped record costs less."""
     least = None
     for _ in range(loops):
         begin = clock()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nanoseconds of one `with` block that names a range in Python, over the loop, best of many: `range_cost.py KIND`. KIND: bare
-(torch's record_function when nobody listens), torch (with torch.profiler), cprof (record_function under the recording library)
-and marker (a marker of the module cprof there, instead)."""
+"""range_cost.py KIND: nanoseconds of a `with` block that names a range in Python, without the loop, the best of many. KIND: bare
+(torch's record_function without a profiler), torch (with torch.profiler), cprof (with the recording library), marker (a marker of
+the module cprof, with the recording library)."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ import time
 import cprof
 import torch
 
-N, ROUNDS = 100, 400  # short loops, so that a busy machine does not count
+N, ROUNDS = 100, 400  # short loops, so that other jobs on the machine do not count
 kind = sys.argv[1]
 marker = cprof.marker("range")
 record_function = torch.profiler.record_function
@@ -38,7 +38,7 @@ def best(function):
         begin = time.perf_counter_ns()
         function()
         least = min(least, time.perf_counter_ns() - begin)
-        time.sleep(0.002)  # the cprof thread empties the ring
+        time.sleep(0.002)  # lets the cprof thread empty the ring
     return least / N
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nanoseconds of one mark from Python at a given depth: `stack_cost.py DEPTH`, best of many rounds. What stacks cost is the difference
-between two runs. Under cprof the loop is its recording; the ring is given time to empty between rounds."""
+"""stack_cost.py DEPTH: nanoseconds of a mark from Python at a depth of the stack, the best of many rounds. The cost of stacks is the
+difference between two runs. The pause between rounds lets the cprof thread empty the ring."""
 
 import ctypes
 import sys

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the model of tiny operators of train_step.py for some steps, the last of which an emulator of the processor (callgrind) counts.
+"""Trains the model of tiny operators of train_step.py for three steps, then for STEPS steps whose instructions callgrind counts.
 
 Usage: step_instructions.py MODE STEPS COUNTER [HELPER]. Modes: none; empty (torch calls callbacks of HELPER that do nothing, with inputs); cprof
-(preloaded: step 0 is not recorded); torch (torch.profiler with shapes, memory and FLOPs). COUNTER: a library that tells callgrind when to begin and
-to end."""
+(preloaded; step 0 is not recorded); torch (torch.profiler with shapes, memory and FLOPs). COUNTER: a library that starts and stops callgrind's
+count."""
 
 import ctypes
 import os
@@ -40,4 +40,4 @@ for _ in range(int(steps)):
     train()
 counter.counted_end()
 if mode != "cprof":
-    os._exit(0)  # what comes of torch.profiler at exit is not asked for, and does not pass under the emulator
+    os._exit(0)  # skips torch.profiler's work at exit, which is not measured and fails under callgrind

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the command `cprof` takes for large traces: time, CPU and memory of each sub-command that reads one, for a small and a large trace, as the
-table of tests/bench/README.md, and the longest time in which a terminal saw no progress (`make bench-tool`).
+"""The cost of the command `cprof` for large traces (`make bench-tool`): time, CPU time and memory of each sub-command that reads traces, for a small
+and a large trace. Prints the table of tests/bench/README.md, and the longest time without progress on the terminal.
 
     tool_cost.py [--folder F] [--mb 100 1000] [--only top,check]
 
-A real trace of two ranks (tool_seed.py under the library) is repeated until it is large enough: times, steps and ids go on from one
+A real trace of two ranks (tool_seed.py under the library) is repeated until it is large enough. Times, steps and ids go on from one
 repetition to the next. The large files are removed at the end."""
 
 import argparse
@@ -29,7 +29,7 @@ BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 COMMAND = [sys.executable, str(ROOT / "scripts/cprof")]
 LIMIT_S = 3600
 EVENTS, END = b'"traceEvents": [\n', b"\n],\n"
-# What goes on from one repetition to the next.
+# The numbers that go on from one repetition to the next.
 NUMBERS = re.compile(rb'("ts": |"id": |"External id": |"correlation": |"Sequence number": |"ProfilerStep#)(\d+)')
 
 
@@ -55,7 +55,7 @@ def seed(folder, **settings):
 
 
 def grow(source, target, size):
-    """Writes a trace of so many bytes, a repetition of the source's events."""
+    """Writes a trace of `size` bytes that repeats the events of the source."""
     head, _, rest = source.read_bytes().partition(EVENTS)
     body, _, tail = rest.partition(END)
     lines = body.split(b"\n")
@@ -83,7 +83,7 @@ def grow(source, target, size):
 
 # ---- one command ------------------------------------------------------------------------------------------
 
-# A small process in between: what is counted for a process begins with the copy of its parent that it was.
+# A small process between this one and the command: the peak memory of a process includes its start as a copy of its parent.
 USAGE = """import os, resource, subprocess, sys
 code = subprocess.run(sys.argv[2:], stdin=subprocess.DEVNULL).returncode
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -92,7 +92,7 @@ open(sys.argv[1], "w").write(f"{used.ru_utime + used.ru_stime} {used.ru_maxrss /
 
 
 class Cost:
-    """What a command took. silent_s: the longest time, after its first second, in which the terminal was told nothing."""
+    """The cost of a command. silent_s: the longest time without output on the terminal."""
 
     def __init__(self, args, folder, while_running=None):
         master, slave = pty.openpty()
@@ -123,7 +123,7 @@ class Cost:
 
 
 def fetch(out):
-    """What the browser does with `cprof open`: False as long as there is no address."""
+    """Fetches the trace from `cprof open` as a browser does. False while there is no address yet."""
     found = re.search(r"(http://127\S+/)\n", out.read_text())
     if not found:
         return False
@@ -135,7 +135,7 @@ def fetch(out):
 
 
 def commands(work, large, halves, stacks):
-    """(name, arguments, what is done meanwhile) of what is measured."""
+    """(name, arguments, a function to call while the command runs) for each measurement."""
     packed, part = large.with_name(large.name + ".gz"), work / f"lost.json.{2 ** 22 + 1}.0.part"
     out = work / "result"
     yield "top --from-trace", ["top", "--from-trace", large], None
@@ -160,7 +160,7 @@ def commands(work, large, halves, stacks):
 
 
 def measure(work, mb, sources, with_stacks, only):
-    """{name: Cost} for traces of so many megabytes."""
+    """{name: Cost} for traces of `mb` megabytes."""
     size = mb * 10 ** 6
     large = grow(sources[0], work / "large.json", size)
     halves = [grow(source, work / f"rank{n}.json", size // 2) for n, source in enumerate(sources)]
@@ -185,9 +185,9 @@ def measure(work, mb, sources, with_stacks, only):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=pathlib.Path, help="where the traces lie meanwhile: six times the large size (default: a temporary one)")
+    parser.add_argument("--folder", type=pathlib.Path, help="folder for the traces, which take six times the largest size (default: a temporary one)")
     parser.add_argument("--mb", type=int, nargs="+", default=[100, 1000], metavar="N", help="the sizes, the largest last (default: 100 1000)")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=[], help="names of sub-commands, with a comma between them")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[], help="names of sub-commands, separated by commas")
     args = parser.parse_args()
     if args.folder:
         args.folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of a small training that leaves a trace with something of everything: operators, shapes, memory, steps, arrows, transfers, and
-kernels where GPU_LIBRARY names tests/gpu/libgpu.c on the simulated GPU."""
+"""A rank of a small training whose trace has every kind of event: operators, shapes, memory, steps, arrows, transfers, and kernels if
+GPU_LIBRARY names the library of tests/gpu/libgpu.c for the simulated GPU."""
 
 import ctypes
 import os

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording adds to the steps of three small models on the CPU, where operators are short: the hard case. One torch thread, on one core.
+"""The time that recording adds to the steps of three small models on the CPU. Their operators are short, which is the hard case. One torch thread, on
+one core.
 
 Usage: train_step.py MODE BEFORE STEPS FOLDER CORE [HELPER]. Modes: none; empty (torch calls callbacks of HELPER that do nothing); cprof (preloaded;
-its settings say whether it records); torch (torch.profiler with shapes, memory and FLOPs); torch-stack (and stacks). Windows of BEFORE steps, one
-of warmup and STEPS recorded ones follow each other.
+its settings decide whether it records); torch (torch.profiler with shapes, memory and FLOPs); torch-stack (also with stacks). Windows follow each
+other, each with BEFORE steps, a warmup step and STEPS recorded steps.
 
-One of several processes that scripts/bench lets train in turn: each line `MODEL COUNT` of the input trains so many steps and is answered by a JSON
-list of as many [wall, cpu, held, held_cpu] in ns: the step with its mark by the clock, the same in CPU time of this thread, and of both what the
-mark took, in which the profiler may save the trace. Ends with the input."""
+scripts/bench lets several such processes train in turn. For each line `MODEL COUNT` on stdin, the process trains COUNT steps and prints a JSON list
+with [wall, cpu, held, held_cpu] in ns for each step: its wall time, its CPU time on this thread, and the wall and CPU time of its mark, in which a
+profiler may save its trace. The process ends at the end of stdin."""
 
 import ctypes
 import gc
@@ -48,7 +49,7 @@ def trainer(model, values):
 
 
 class Mode:
-    """What is called at the end of each step."""
+    """The functions of a mode: end_step() ends a step, finish() ends the run."""
 
     def __init__(self, mode, before, steps, folder, helper):
         self.end_step = self.finish = lambda: None
@@ -66,7 +67,7 @@ class Mode:
 
 
 def empty_windows(helper, before, steps):
-    """The callbacks stand in torch while steps are recorded, as a profiler's do."""
+    """Sets the empty callbacks in torch while steps are recorded, as a profiler does."""
     done = 0
 
     def end_step():
@@ -96,12 +97,12 @@ def run(train, end_step, count):
 
 def main():
     kind, before, steps, folder, core, *helper = sys.argv[1:]
-    os.sched_setaffinity(0, {int(core)})  # this thread: those of a profiler run where there is room
+    os.sched_setaffinity(0, {int(core)})  # pins this thread only: a profiler's threads may run elsewhere
     torch.manual_seed(0)
     torch.set_num_threads(1)
     models = {make.__name__: trainer(*make()) for make in (cnn, transformer, tiny)}
     mode = Mode(kind, int(before), int(steps), folder, *helper or [None])
-    gc.freeze()  # what was imported is not looked at in the middle of a step
+    gc.freeze()  # keeps imported objects out of collections in the middle of a step
     print("ready", flush=True)
     for line in sys.stdin:
         model, count = line.split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `cprof` for tests: run as people run it, and traces of several ranks made up for it.
+"""Runs the command `cprof` for tests as a user does, and makes traces of several ranks for it.
 
     done = cprof("merge", *paths, "-o", out)
     assert done.returncode == 0 and done.stdout == f"{out}\n"
@@ -24,7 +24,7 @@ COMMAND = ROOT / "scripts/cprof"
 PACKAGE = ROOT / "scripts/python"
 sys.path.insert(0, str(PACKAGE))  # tests of single functions import cprof.tool
 
-BASE_NS = 20760 * 86400 * 10**9  # 30 days fit into it a whole number of times
+BASE_NS = 20760 * 86400 * 10**9  # a multiple of 30 days
 FIRST_US = 5e11
 
 
@@ -43,8 +43,8 @@ def command(*args):
 
 
 def run_command(args, env, **more):
-    """subprocess.run() of the command. Starting Python takes longer than most commands do: a child of this process runs the
-    script where a new process has nothing of its own to show."""
+    """subprocess.run() of the command. Where the test does not need a new interpreter, a forked child of this process runs the
+    script: Python takes longer to start than most commands to run."""
     own = [name for name in {*env, *os.environ} if re.match("PYTHON(?!DONTWRITEBYTECODE)|LC_|LANG|LD_|TZ", name)]
     if more.keys() - {"stdin", "input", "text", "cwd"} or \
             any(env.get(name) != os.environ.get(name) for name in own):
@@ -54,10 +54,10 @@ def run_command(args, env, **more):
 
 
 def _become_command(args, env):
-    """Runs the script and ends, in a child between fork and exec: what a new interpreter would begin with is put back first."""
+    """Runs the script in a child between fork and exec, and exits. First restores the state in which a new interpreter starts."""
     code = 1
     try:
-        os.closerange(3, 1 << 16)  # among them the pipe that tells of exec
+        os.closerange(3, 1 << 16)  # also subprocess's pipe, on which the parent waits for exec
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)
         os.environ.clear()
@@ -82,7 +82,7 @@ def _become_command(args, env):
 
 
 def cprof(*args, env=None, **more):
-    """Runs it to its end. There is never a traceback."""
+    """Runs the command to its end. It must print no traceback."""
     if "input" not in more:
         more.setdefault("stdin", subprocess.DEVNULL)
     done = run_command(args, environment(**(env or {})), text=True, **more)
@@ -91,7 +91,7 @@ def cprof(*args, env=None, **more):
 
 
 def refused(done, *texts):
-    """It ended with exit code 2 and one line on stderr that holds the texts."""
+    """Checks for exit code 2 and one line on stderr that holds the texts."""
     lines = done.stderr.splitlines()
     assert done.returncode == 2 and len(lines) == 1 and lines[0].startswith("cprof: "), (done.returncode, done.stderr)
     assert all(text in lines[0] for text in texts), lines[0]
@@ -102,8 +102,8 @@ MS = 1000  # in microseconds
 
 
 class Rank:
-    """A trace of one rank, to be written; times in microseconds from a moment that all ranks know. As cprof writes it, an
-    event in each line and three decimals, or as some JSON."""
+    """A trace of one rank, to be written. Times are microseconds from a moment that all ranks share. `as_cprof`: one event a line
+    and three decimals, as cprof writes; else compact JSON."""
 
     as_cprof = True
 
@@ -114,7 +114,7 @@ class Rank:
         self.meta(self.pid, "process_name", name="python")
 
     def us(self, at):
-        """What this rank's clock shows."""
+        """The time on this rank's clock."""
         return round(FIRST_US + at + self.clock_us + (BASE_NS - self.base_ns) / 1000, 3)
 
     def meta(self, pid, what, /, tid=None, **args):
@@ -131,7 +131,7 @@ class Rank:
         self.span(name, start, duration, "kernel", 0, stream, device=0, stream=stream, correlation=1, **args)
 
     def arrow(self, number, start, end):
-        """From this rank's CPU to its GPU."""
+        """Adds an arrow from this rank's CPU to its GPU."""
         for ph, at, pid, tid, more in (("s", start, self.pid, self.pid, {}), ("f", end, 0, 7, {"bp": "e"})):
             self.events.append({"ph": ph, "id": number, "pid": pid, "tid": tid, "ts": self.us(at), "cat": "ac2g",
                                 "name": "ac2g", **more})

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that people load traces into, as functions from a trace to plain data; and rules that a GPU trace keeps.
+"""The programs that read traces, as functions from a trace to plain data, and the rules for a GPU trace.
 
     assert consumers.hta(folder)["temporal"][0][0]["idle_time(us)"] == 608   # HolisticTraceAnalysis over all ranks of a folder
     assert consumers.tensorboard(path)["steps"] == ["1", "2", "3"]           # torch_tb_profiler's own loader
     problems, excused = consumers.torch_rules(trace)                         # torch/profiler/_trace_validator.py
-    assert consumers.gpu_problems(trace, printed) == []                      # against what the program says it launched
+    assert consumers.gpu_problems(trace, printed) == []                      # compares with the counts that the program printed
     assert consumers.perfetto_problems(path) == []
 
-A consumer that is not installed skips the test that asks for it.
+The test is skipped if its consumer is not installed.
 """
 
 import collections
@@ -36,9 +36,9 @@ RECORD_CALLS = {"cudaEventRecord", "cudaEventRecordWithFlags", "cuEventRecord", 
 # ---- HolisticTraceAnalysis ---------------------------------------------------------------------------------
 
 def hta(folder, last_step=False, critical=True, exact=False):
-    """All analyses over the traces of a folder: analysis -> rank -> rows (dicts). HTA leaves the last ProfilerStep out
-    unless last_step; the critical path is the first step's. HTA cuts each event to whole microseconds, which leaves kernels
-    below one with a negative duration and fails its own assertions when there are many; exact turns that off."""
+    """All analyses over the traces of a folder: analysis -> rank -> rows (dicts). HTA leaves out the last ProfilerStep unless
+    last_step is set. The critical path is that of the first step. exact: without HTA's rounding to whole microseconds, which
+    gives short kernels a negative duration and then fails HTA's own assertions."""
     return _run_hta("analyses", folder, {"last_step": last_step, "critical": critical}, {"HTA_DISABLE_NS_ROUNDING": "1"} if exact else {})
 
 
@@ -52,8 +52,8 @@ class HTAError(Exception):
 
 
 def _run_hta(what, folder, options, environment):
-    """One function of scripts/run_hta.py in a process of its own: HTA forks workers, which in a process that has threads (Perfetto's
-    server is in this one) may wait for ever for a lock that a thread held."""
+    """Runs one function of scripts/run_hta.py in a process of its own. HTA forks workers; from a process with threads, such as this
+    one with Perfetto's server, a worker may wait forever for a lock that a thread held."""
     pytest.importorskip("hta", reason="HolisticTraceAnalysis is not installed in .venv")
     script = pathlib.Path(__file__).parent / "scripts/run_hta.py"
     with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile(suffix=".pickle") as result:
@@ -69,13 +69,13 @@ def _run_hta(what, folder, options, environment):
 # ---- torch_tb_profiler -------------------------------------------------------------------------------------
 
 def tensorboard(path):
-    """What the TensorBoard plugin's loader makes of one trace. Its last release knows calls as cat "Runtime" only, not as
-    cuda_runtime (Kineto's name since 2022): it joins no kernel to an operator then. tensorboard_join() shows its join."""
+    """The result of the TensorBoard plugin's loader for one trace. The plugin's last release knows calls as cat "Runtime" only, not
+    as cuda_runtime (Kineto's name since 2022), so it joins no kernel to an operator. tensorboard_join() shows its join."""
     return _tensorboard(json.loads(support.read_bytes(path)), path)
 
 
 def tensorboard_join(path):
-    """The same with the calls under the name that the plugin knows: its join of kernels to operators."""
+    """The same with the calls renamed to what the plugin knows, so that it joins kernels to operators."""
     trace = json.loads(support.read_bytes(path))
     for event in trace["traceEvents"]:
         if event.get("cat") in CALLS:
@@ -129,19 +129,19 @@ def _tensorboard(trace, path):
 # ---- Perfetto ----------------------------------------------------------------------------------------------
 
 def perfetto_problems(path):
-    """What Perfetto's trace processor counts as an error, as lost, or as an arrow that ends without a start."""
+    """The errors and losses that Perfetto's trace processor counts, and arrows that end without a start."""
     return [f"{row['name']} ({row['idx']}): {row['value']}" for row in perfetto.import_errors(path)]
 
 
 # ---- torch's rules -----------------------------------------------------------------------------------------
 
 def torch_rules(trace):
-    """(problems, excused): the rules of torch/profiler/_trace_validator.py, each by correlation or thread where torch joins loosely.
+    """(problems, excused): the rules of torch/profiler/_trace_validator.py, joined by correlation or thread where torch joins loosely.
 
-    Excused, by name with their counts: waits for an event that was recorded while nothing was enabled or before the window
-    (no recording of it can stand in the trace), and waits for a stream that begin while its kernel runs. torch calls the
-    latter a violation too; CUPTI's record of such a wait begins with the call, so it is what a wait is for. What must hold is
-    checked instead: no kernel of the stream launched before the wait ends after it."""
+    Excused, by name with their counts: waits for an event that was recorded while nothing was enabled or before the window,
+    whose recording cannot be in the trace; and waits for a stream that begin while its kernel runs. To torch the latter are
+    violations, but CUPTI's record of a wait begins with the call. Instead, no kernel of the stream that was launched before the
+    wait may end after it."""
     problems, excused = [], collections.Counter()
     rows = [e for e in trace["traceEvents"] if e.get("ph") == "X"]
     calls = {e["args"]["correlation"]: e for e in rows if e.get("cat") in CALLS}
@@ -207,15 +207,15 @@ LAUNCHES = ("LaunchKernel", "LaunchCooperativeKernel", "GraphLaunch", "cuLaunch"
 
 
 def printed(out):
-    """The JSON object that a program printed as its last line of that kind on stdout."""
+    """The JSON object in the last such line of a program's stdout."""
     lines = [line for line in out.splitlines() if line.startswith("{")]
     assert lines, f"no JSON line in {out!r}"
     return json.loads(lines[-1])
 
 
 def gpu_problems(trace, said=None):
-    """What is wrong with the GPU side of a parsed trace, in words. said: numbers of what the program launched while it was
-    recorded. Nesting, names of rows and arrows of the rest are support.validate()'s."""
+    """The problems of the GPU side of a parsed trace, as text. said: the counts of what the program launched while it was recorded.
+    support.validate() checks nesting, names of rows and all other arrows."""
     problems = []
     rows = [e for e in trace["traceEvents"] if e.get("ph") == "X"]
     calls = collections.defaultdict(list)
@@ -228,7 +228,7 @@ def gpu_problems(trace, said=None):
 
 
 def _count_problems(_trace, rows, _calls, said):
-    """said: the tally of tests/gpu/program.h; what a graph did is counted apart there."""
+    """said: the tally of tests/gpu/program.h, which counts the work of graphs separately."""
     found = collections.Counter(e.get("cat") for e in rows)
     copies, bytes_copied = collections.Counter(), collections.Counter()
     for e in rows:
@@ -344,7 +344,7 @@ def _row_problems(trace, rows, _calls, _said):
             yield f"{e.get('cat')} {e['name'][:60]!r} stands on a GPU"
         if e.get("cat") not in ON_DEVICE and "stream" in e.get("args", {}):
             yield f"{e.get('cat')} {e['name'][:60]!r} has a stream: HTA takes it for a GPU row"
-    # HTA's rank search: white space after the colon, and in front of the events.
+    # HTA searches the head of the file for the rank.
     if "rank" not in trace.get("distributedInfo", {}):
         yield "no rank"
 
@@ -361,7 +361,7 @@ def _loss_problems(trace, _rows, _calls, _said):
 # ---- rules of HTA that fail far from their cause -----------------------------------------------------------
 
 def hta_problems(trace):
-    """What would make an analysis of HTA fail or mislead, said where it is."""
+    """The problems of a trace that would make an analysis of HTA fail or mislead."""
     problems = []
     events = trace["traceEvents"]
     if events and events[0].get("ph") == "X" and events[0].get("cat") in CALLS | WORK:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each call in turn that the library makes for a file or for memory fails: the program is as without cprof, what is said is one line,
-and what is on disk can be read.
+"""Fails each of the library's calls for a file or for memory, one a run. The program must run as without cprof, cprof must print at most
+two lines, and the files on disk must be readable.
 
-    python tests/e2e/faults.py [SHARE [PROGRAM …]]      # part of `make soak`; of all calls one in SHARE, 1 by default
+    python tests/e2e/faults.py [SHARE [PROGRAM …]]      # part of `make soak`; fails every SHARE-th call, by default each
 
 tests/e2e/test_faults.py is the short form.
 """
@@ -39,7 +39,7 @@ for step in range(5):
 cprof.export_chrome_trace(sys.argv[1] + "-copy.json.gz")
 print("done")
 """
-# name: (command, settings, variables). {folder} is that of the run.
+# name: (command, settings, variables). {folder} is the folder of the run.
 PROGRAMS_OF = {
     "marks": (MARKS, dict(WARMUP=0, ACTIVE=2, REPEAT=0, USE_GZIP=0), {}),
     "marks, gzip": (MARKS, dict(WARMUP=0, ACTIVE=2, REPEAT=0, USE_GZIP=1), {}),
@@ -55,22 +55,22 @@ PROGRAMS_OF = {
 class Figures:
     runs: int = 0
     whole: int = 0    # runs with all events in finished traces
-    less: int = 0     # runs with less, and with a line or a count that says so
-    wrong: list = dataclasses.field(default_factory=list)  # runs that were not as they should be, in words
+    less: int = 0     # runs with fewer events, and a line or a count that reports it
+    wrong: list = dataclasses.field(default_factory=list)  # runs that broke a rule, as text
 
     def __str__(self):
-        return (f"{self.runs} runs, in each another call failed: {self.whole} with all events, {self.less} with less, which was said; "
+        return (f"{self.runs} runs, in each another call failed: {self.whole} with all events, {self.less} with fewer and a report; "
                 f"{len(self.wrong)} wrong")
 
 
 def one(folder, name="marks", kind="file", at=0, number=errno.EIO, times=1):
-    """A run in which a call fails; the result and how many calls of each kind there were. Where a file's call is to fail, all are made in the program's
-    table: what the thread with its own table does is no call of the C library (writer/base/io_server.c)."""
+    """A run in which one call fails. Returns the result and the number of calls of each kind. Where a file's call is to fail, close_range() is refused, so
+    that cprof uses the program's descriptor table: its thread with a table of its own makes system calls without the C library (writer/base/io_server.c)."""
     command, settings, variables = PROGRAMS_OF[name]
     report = pathlib.Path(folder).with_suffix(".calls")
     env = dict(variables, FAULT_KIND=kind, FAULT_AT=str(at), FAULT_ERRNO=str(number), FAULT_TIMES=str(times), FAULT_REPORT=str(report),
                LD_PRELOAD="")
-    # support puts the library last; here it comes first, so that its calls come to the other one
+    # support puts the library last in LD_PRELOAD. Here it comes first, so that its calls reach libfaults.so.
     command = [folder if part == "{folder}" else part for part in command]
     result = run(["env", f"LD_PRELOAD={PROGRAMS.parent / 'libcprof.so'}:{PROGRAMS / 'libfaults.so'}", *command], folder, preload=False, env=env,
                  before_exec=refuse_close_range if kind == "file" else None, **{key: str(value).format(folder=folder) for key, value in settings.items()})
@@ -78,20 +78,20 @@ def one(folder, name="marks", kind="file", at=0, number=errno.EIO, times=1):
 
 
 def events_of(result):
-    """How many there are in finished traces, after all files have been read; what is made of them by readers' tables included."""
-    paths = {path.stat().st_ino: path for path in result.parts + result.traces}  # what could not be unlinked has two names
+    """The number of events in finished traces. Reads all files, also open ones, so that load() checks them."""
+    paths = {path.stat().st_ino: path for path in result.parts + result.traces}  # a file that could not be unlinked has two names
     loaded = {path: load(path) for path in paths.values()}
     return sum(len([e for e in trace["traceEvents"] if e["ph"] in "Xi" and e.get("cat") != "overhead"])
-               for path, trace in loaded.items() if path in result.traces)  # CUPTI's own flushes come as they like
+               for path, trace in loaded.items() if path in result.traces)  # the number of CUPTI's flushes varies
 
 
 def no_numbers(text):
-    """Programs tell how long they took."""
+    """The text without numbers: programs print durations."""
     return re.sub(r"\d+", "", text)
 
 
 def examine(result, usual, figures):
-    """Adds a run to the figures; fails unless it was harmless and told what it lost. usual: the run in which nothing failed."""
+    """Adds a run to the figures. Fails unless the run was harmless and reported its losses. usual: the run in which no call failed."""
     figures.runs += 1
     assert (result.rc, result.out, no_numbers(result.others)) == (0, usual.out, no_numbers(usual.others)), result
     assert len(result.complaints) <= 2, result.err
@@ -100,12 +100,12 @@ def examine(result, usual, figures):
     if found >= usual.events:
         figures.whole += 1
     else:
-        assert result.complaints or lost, f"{found} of {usual.events} events, and nothing said: {result.err} {files(result.folder)}"
+        assert result.complaints or lost, f"{found} of {usual.events} events, and no report: {result.err} {files(result.folder)}"
         figures.less += 1
 
 
 def fail_in_turn(folder, name="marks", share=1):
-    """Runs the program again and again, in each run another call fails; of all calls one in `share`."""
+    """Runs the program once for each `share`-th call, which fails in that run."""
     folder, figures = pathlib.Path(folder), Figures()
     usual, calls = one(folder / "none", name)
     calls["memory"] = one(folder / "none-memory", name, "memory")[1]["memory"]
@@ -117,7 +117,7 @@ def fail_in_turn(folder, name="marks", share=1):
         try:
             result, _ = one(folder / f"{kind}-{at}-{number}", name, kind, at, number)
             examine(result, usual, figures)
-        except Exception as error:  # each is told, and the others run
+        except Exception as error:  # reported at the end: the other runs go on
             figures.wrong.append(f"{name}: {kind} call {at}: {errno.errorcode[number]}: {error}")
     return figures
 

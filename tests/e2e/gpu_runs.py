@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of tests/gpu on the simulated GPU (tests/sim), and what the trace must hold of what they say they launched.
+"""Runs programs of tests/gpu on the simulated GPU (tests/sim). Their traces must hold everything that the programs say they launched.
 
     run = gpu_run("many", tmp_path, "--launches", 1000, faults="wrap=1", SCHEDULE_SCOPE="none")
     trace = run.whole()                          # valid, complete, every kernel once and joined to its call
-    assert run.cupti["forced_while_on"] == 0     # what the simulated CUPTI counted; run.core: what the driver did
+    assert run.cupti["forced_while_on"] == 0     # counters of the simulated CUPTI; run.core: counters of the driver
 """
 
 import collections
@@ -20,7 +20,7 @@ from support import Result, events, load, run
 
 SIM = BUILD / "sim"
 PROGRAMS = BUILD / "gpu"
-# Of a process of the simulated GPU: its libraries, and the clock that they share with it (tests/sim/system_clock.c).
+# Variables for a process on the simulated GPU: the GPU's libraries, and the clock that process and GPU share (tests/sim/system_clock.c).
 ENVIRONMENT = {"LD_LIBRARY_PATH": str(SIM), "LD_PRELOAD": str(SIM / "libsystemclock.so")}
 needed = pytest.mark.skipif(not (SIM / "libcuda.so.1").is_file() or not (PROGRAMS / "many").is_file(),
                             reason=f"no simulated GPU in {SIM}: `make sim` needs the CUDA headers (make setup)")
@@ -32,7 +32,7 @@ DEVICE = (*WORK, "cuda_sync", "gpu_user_annotation")
 
 @dataclasses.dataclass
 class GpuRun(Result):
-    """What a program left, what it says it launched, and what the simulation counted."""
+    """The result of a program, with its tally of launches and the counters of the simulation."""
     core: dict = dataclasses.field(default_factory=dict)
     cupti: dict = dataclasses.field(default_factory=dict)
 
@@ -43,16 +43,16 @@ class GpuRun(Result):
 
     @property
     def calls(self):
-        """API calls that the program made, by name."""
+        """The program's API calls, counted by name."""
         return {name.partition(".")[2]: n for name, n in self.core.items() if name.startswith("calls.")}
 
     def trace(self):
-        """The one trace, read strictly."""
+        """The only trace, validated."""
         assert len(self.traces) == 1, f"{self.names}\n{self.err}"
         return load(self.traces[0])
 
     def whole(self, excused=None):
-        """The one trace; it holds everything that the program launched, joined, and cprof had nothing to complain of.
+        """The only trace. It must hold and join everything that the program launched, and cprof must have printed no complaint.
         excused: text of problems that do not count."""
         assert self.rc == 0, f"exit code {self.rc}\n{self.err}"
         trace = self.trace()
@@ -63,7 +63,7 @@ class GpuRun(Result):
         return trace
 
     def behaves(self):
-        """CUPTI was used as a guest uses it. Returns its counters."""
+        """Checks that cprof used CUPTI without misuse and without disturbing other clients. Returns CUPTI's counters."""
         for name in ("misuse", "kind_kernel", "finalizes", "forced_while_on", "concurrent_flushes"):
             assert self.cupti.get(name, 0) == 0, f"{name}: {self.cupti}\n{self.err}"
         assert self.cupti["register_timestamp"] == 0
@@ -71,7 +71,7 @@ class GpuRun(Result):
 
 
 def lost(trace):
-    """cprof.lost without its zeroes and its total."""
+    """cprof.lost without zeros and without the total."""
     return {name: n for name, n in trace["cprof"]["lost"].items() if n and name != "total"}
 
 
@@ -89,7 +89,7 @@ def gpu_run(name, folder, *args, faults="", libraries=SIM, env=None, **more):
 
 
 def figures(report):
-    """(driver's, CUPTI's) counters of the process that ended last: children end before their parent."""
+    """(driver's, CUPTI's) counters of the process that ended last: the parent, since children end first."""
     lines = [json.loads(line) for line in report.read_text().splitlines()] if report.is_file() else []
     last = lines[-1]["pid"] if lines else None
     result = {"core": collections.Counter(), "cupti": collections.Counter()}
@@ -100,7 +100,7 @@ def figures(report):
 
 
 def libraries_without(folder, *names):
-    """A folder with the simulated GPU's libraries but those whose names begin so."""
+    """A folder with the simulated GPU's libraries, except those whose names begin with one of `names`."""
     folder.mkdir(parents=True)
     for library in SIM.iterdir():
         if library.is_file() and ".so" in library.name and not library.name.startswith(tuple(names)):
@@ -109,12 +109,12 @@ def libraries_without(folder, *names):
 
 
 def counts(trace):
-    """Rows by category."""
+    """The number of spans by category."""
     return collections.Counter(e["cat"] for e in trace["traceEvents"] if e["ph"] == "X")
 
 
 def by_correlation(trace, *categories):
-    """correlation -> rows of the categories."""
+    """{correlation: spans of the categories}."""
     found = collections.defaultdict(list)
     for e in trace["traceEvents"]:
         if e["ph"] == "X" and e.get("cat") in categories and "correlation" in e["args"]:
@@ -123,11 +123,11 @@ def by_correlation(trace, *categories):
 
 
 def without_times(trace):
-    """What must be the same however CUPTI lays its records out: rows with their arguments, correlations numbered in order,
-    by category and number."""
+    """The part of a trace that does not depend on the layout of CUPTI's records: spans with their arguments, correlations numbered
+    in order, sorted by category and number."""
     rows = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] in (*CALLS, *WORK, "cuda_sync")]
     numbers = {c: n for n, c in enumerate(sorted({e["args"].get("correlation", 0) for e in rows}))}
-    # priority: CUPTI tells it from 13.1 on
+    # priority: CUPTI has it from 13.1 on
     changing = {"memory bandwidth (GB/s)", "queued", "External id", "wait_on_cuda_event_record_corr_id", "cbid", "priority"}
     result = []
     for e in rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 at random times of a recording run: what is left is whole, and only the end of it is missing.
+"""kill -9 at random times of a recording run. The files must be whole, and only the last moments may be missing.
 
     python tests/e2e/kills.py [TIMES] [SEED]        # part of `make soak`; 200 times by default
 
@@ -20,20 +20,20 @@ import tool
 from support import environment, events, files, load, program, wait_until
 
 AT_ONCE = 4
-WINDOW = dict(WARMUP=0, ACTIVE=20, REPEAT=0)  # every step is in a window; one ends about every 0.3 s
-LATEST_S = 1.5                                # after the first file is there
-MOST_MISSING_S = 2.0                          # the flush interval of 250 ms, and what a busy machine adds
+WINDOW = dict(WARMUP=0, ACTIVE=20, REPEAT=0)  # every step is in a window; a window ends about every 0.3 s
+LATEST_S = 1.5                                # the latest kill, after the first file appears
+MOST_MISSING_S = 2.0                          # the flush interval of 250 ms, and the delay of a busy machine
 
 
 @dataclasses.dataclass
 class Figures:
     kills: int = 0
-    finished: int = 0   # traces that had been finished
+    finished: int = 0   # finished traces
     parts: int = 0      # open files
-    empty: int = 0      # of these, how many were killed between being made and the first write
-    recovered: int = 0  # of these, how many strict readers took after `cprof recover` only
+    empty: int = 0      # open files without a byte: the kill came before the first write
+    recovered: int = 0  # open files that strict readers accept only after `cprof recover`
     marks: int = 0
-    missing_s: float = 0.0  # the most between the last mark on disk and the last one made
+    missing_s: float = 0.0  # the longest time between the last mark on disk and the program's last mark
 
     def __str__(self):
         return (f"{self.kills} kills: {self.finished} finished traces and {self.parts} open files, {self.empty} of them empty, {self.marks:,} marks; "
@@ -41,7 +41,7 @@ class Figures:
 
 
 class Victim:
-    """A run with a time to die."""
+    """A running program with a random time for its kill."""
 
     def __init__(self, folder, number, chance):
         self.folder = pathlib.Path(folder) / str(number)
@@ -58,19 +58,19 @@ class Victim:
         self.said = self.process.communicate(timeout=60)[1]
 
     def examine(self, figures):
-        """Reads all that is left, and adds to the figures."""
+        """Reads all files of the run, and adds to the figures."""
         assert self.said == "", self.said
         made, made_ns = struct.unpack("QQ", self.counter.read_bytes())
         figures.kills += 1
         times, known, recovered = {}, set(), figures.recovered
         for path in files(self.folder):
             if path.stat().st_ino in known:
-                continue  # killed between link and unlink: two names of one trace
+                continue  # a kill between link and unlink leaves two names for one trace
             known.add(path.stat().st_ino)
             trace = self.read(path, figures)
             for e in events(trace, ph="i", name=re.compile(r"m\d+$")):
                 times[int(e["name"][1:])] = trace["baseTimeNanoseconds"] + int(float(e["ts"]) * 1000)
-        # What a torn write did not get to lies before what it did: the last flush is written back to front.
+        # The last flush is written back to front, so a torn write misses marks before those that are there.
         n = next(n for n in range(len(times) + 1) if n not in times)
         assert n == len(times) or figures.recovered > recovered, f"{n} is missing, of {len(times)} marks"
         assert len(times) <= made + 1

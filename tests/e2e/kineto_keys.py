@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of each category of events, ours against those of real Kineto traces. A difference must stand in MEANT with its
-reason, and what stands there must be a difference.
+"""Compares the keys of each category of events in cprof's traces and in real Kineto traces. Each difference must be in MEANT with its
+reason, and each entry of MEANT must be a difference.
 
-    problems = kineto_keys.problems(our_traces, kineto_traces)          # all of ours together
-    problems = kineto_keys.problems([trace], kineto_traces, whole=False)  # one that does not hold everything
+    problems = kineto_keys.problems(our_traces, kineto_traces)          # traces that together hold every kind of event
+    problems = kineto_keys.problems([trace], kineto_traces, whole=False)  # a trace that holds some kinds of events
 """
 
 import collections
@@ -49,7 +49,7 @@ MEANT = {
 
 
 def keys(traces):
-    """category -> names of the args (of the event itself for arrows)."""
+    """{category: names of the args}; for arrows, the keys of the event itself."""
     found = collections.defaultdict(set)
     for trace in traces:
         for device in trace.get("deviceProperties") or ():
@@ -66,7 +66,7 @@ def keys(traces):
 
 
 def differences(ours, theirs):
-    """category -> key -> who has it: "ours" or "Kineto's"."""
+    """{category: {key: the side that has it, "ours" or "Kineto's"}}."""
     ours, theirs = keys(ours), keys(theirs)
     result = collections.defaultdict(dict)
     for category in ours.keys() | theirs.keys():
@@ -79,7 +79,7 @@ def differences(ours, theirs):
 
 
 def problems(ours, theirs, whole=True, meant=None):
-    """In words: differences without a reason, and reasons without a difference. Not whole: only what ours has too much."""
+    """Differences without a reason and reasons without a difference, as text. Not whole: only keys that Kineto lacks."""
     meant = MEANT if meant is None else meant
     found = differences(ours, theirs)
     lines = []

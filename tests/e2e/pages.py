@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the command in a real browser that reaches nothing but their files.
+"""Shows pages of the command in a real browser, and records every other address that the page requests.
 
     with pages.Page(path, width=390, dark=True) as page:
         assert page("failed") == [] and page.requests == []
@@ -16,16 +16,16 @@ import pytest
 import perfetto  # noqa: F401  (puts scripts/ on the path)
 import perfetto_check
 
-needed = pytest.mark.skipif(perfetto_check.browser_path() is None, reason="no Chromium to look at the page with")
+needed = pytest.mark.skipif(perfetto_check.browser_path() is None, reason="no Chromium to show the page in")
 
-# What goes wrong in a page, and what its policy forbade.
+# Collects a page's errors and the violations of its policy.
 WATCH = """window.failed = []; addEventListener('error', e => failed.push(e.message));
 document.addEventListener('securitypolicyviolation', e => failed.push('forbidden: ' + e.effectiveDirective));
 window.alert = text => failed.push('alert: ' + text);"""
 
 
 class _Browser(perfetto_check.Browser):
-    """Keeps the addresses that were asked for."""
+    """Records the requested addresses."""
 
     requests = ()
 
@@ -46,7 +46,7 @@ def shared():
 
 
 class Page:
-    """A file that a browser shows, in a window and with a profile of its own."""
+    """A file in the browser, with a window and a profile of its own."""
 
     def __init__(self, path, width=1400, dark=False, media=""):
         self.browser = shared()
@@ -77,7 +77,7 @@ class Page:
 
     @property
     def requests(self):
-        """What the page asked for beside itself."""
+        """The addresses that the page requested, without its own."""
         return [url for url in self.browser.requests if url != self.address]
 
     def point_at(self, x, y):

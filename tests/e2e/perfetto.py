@@ -5,7 +5,7 @@
     pytestmark = perfetto.needed                      # skips, with the reason, where there is no browser
     assert perfetto.import_errors(trace) == []
     rows = perfetto.query(trace, "select name, count(*) as n from slice group by name")
-    shown = perfetto.view_of(trace, tmp_path / "view") # what `cprof open` shows of it
+    shown = perfetto.view_of(trace, tmp_path / "view") # the file that `cprof open` shows
 """
 
 import os
@@ -32,7 +32,7 @@ def view_of(trace, path):
 
 
 def picture_of(trace, name, **view):
-    """Takes a picture of a trace, in build/e2e/pictures; with UPDATE=1 in tests/e2e/pictures, where pages show it from."""
+    """Takes a picture of a trace into build/e2e/pictures, or with UPDATE=1 into tests/e2e/pictures for the documentation."""
     folder = ROOT / "tests/e2e/pictures" if os.environ.get("UPDATE") else BUILD / "e2e/pictures"
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers on loopback ports that uploads go to: nginx with WebDAV, one that misbehaves as told, and one that checks signatures of S3."""
+"""Upload servers on loopback ports: nginx with WebDAV, and a server that misbehaves on demand and can check S3 signatures."""
 
 import contextlib
 import hashlib
@@ -24,7 +24,7 @@ def free_port():
 
 
 def nginx_reason():
-    """Why there is no nginx with WebDAV here; None when there is."""
+    """Why this machine has no nginx with WebDAV; None if it has."""
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
     if not nginx:
         return "no nginx on this machine"
@@ -34,7 +34,7 @@ def nginx_reason():
 
 @contextlib.contextmanager
 def nginx(folder, password=None):
-    """nginx that takes PUT into folder/files; gives its port and its access log. password: a user:{PLAIN}... line for basic auth."""
+    """nginx that stores PUT requests in folder/files. Yields its port and access log. password: a user:{PLAIN}... line for basic auth."""
     folder = pathlib.Path(folder)
     (folder / "files").mkdir(parents=True)
     port = free_port()
@@ -67,8 +67,8 @@ http {{
 
 
 class Server:
-    """Answers PUT as `answers` say, in turn, the last for ever: a status, "cut" (closes in the middle) or "slow" (never answers).
-    Whatever else is asked is noted in `methods`. `files` holds what came whole by its path."""
+    """Answers requests with `answers` in turn, then always with the last: a status, "cut" (closes in the middle) or "slow" (never answers).
+    `methods` lists the methods of all requests. `files` holds the whole bodies by path."""
 
     def __init__(self, *answers, check=None):
         self.answers, self.check = list(answers) or [201], check
@@ -128,8 +128,8 @@ class Server:
 
 
 def signature_fault(request, key, secret, region, token=None):
-    """What is wrong with the request's AWS Signature Version 4; None when nothing is. As in Amazon's guide, "Signature calculations
-    for the Authorization header": made here anew, from the request as it came."""
+    """The fault in a request's AWS Signature Version 4; None if it is right. Computes the signature again from the received request, as in
+    Amazon's guide, "Signature calculations for the Authorization header"."""
     given = request.headers.get("Authorization", "")
     if not given.startswith("AWS4-HMAC-SHA256 "):
         return "no signature"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A long run in many cycles, or in one window without end, where memory has a ceiling: memory, files and threads as they were, every trace
-whole, nothing lost.
+"""A long run of many cycles, or of one endless window. Memory must stay below a limit, the numbers of files and threads must not change, every
+trace must be whole, and nothing may be lost.
 
     python tests/e2e/soak.py SECONDS [CYCLES]       # `make soak`; 3600 and 1000 by default
     python tests/e2e/soak.py --endless SECONDS
 
-prints one line of figures and fails when one of them is not what it should be. tests/e2e/test_soak.py is the short form.
+prints one line of figures and fails if one of them breaks a limit. tests/e2e/test_soak.py is the short form.
 """
 
 import dataclasses
@@ -19,18 +19,18 @@ import tempfile
 from support import events, load, natural, program, run
 
 STEPS_OF_A_CYCLE = 5
-SETTLED = 4500    # steps until each table of a fixed size has been gone through once
+SETTLED = 4500    # steps until each table of a fixed size has been filled once
 FIFTHS = 5
-GROWTH_KB = 1024  # of memory, from the first fifth of the time behind that to the last
+GROWTH_KB = 1024  # the most that memory may grow from the first to the last fifth of the time after SETTLED
 SCHEDULE = dict(WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=0, RING_KB=1024, NUM_TRACES_TO_KEEP=20)
-MARKS, THREAD_EACH = 3, 20  # of a step: by the main thread, and in each 20th as many by a thread that lives for the step
+MARKS, THREAD_EACH = 3, 20  # marks of the main thread in a step; in each 20th step a thread lives for the step and makes as many
 ENDLESS = dict(SCHEDULE_SCOPE="none", RING_KB=256, USE_GZIP=1, MAX_TRACE_MB=100000)
-CEILING_KB = 96 << 10  # of its own in a window without end: 32 MB of CPROF_TOP_MB, 64 rings, what the allocator keeps; however many threads and steps
+CEILING_KB = 96 << 10  # of memory in an endless window: 32 MB of CPROF_TOP_MB, 64 rings, and what the allocator keeps; for any number of threads and steps
 
 
 @dataclasses.dataclass
 class Figures:
-    """What a run came to. kb: resident memory at each look after it settled, without pages of files, and the numbers of open files and threads."""
+    """The figures of a run. kb, fds, threads: resident memory without pages of files, open files and threads in each sample after SETTLED."""
     steps: int
     cycles: int
     lost: int
@@ -40,7 +40,7 @@ class Figures:
 
     @property
     def most_kb(self):
-        """The most of each fifth of the time: what a window that is being written takes, and what the allocator keeps, comes and goes."""
+        """The most memory in each fifth of the time. Single samples vary with the window being written and with the allocator."""
         starts = [len(self.kb) * i // FIFTHS for i in range(FIFTHS + 1)]
         return [max(self.kb[start:max(end, start + 1)]) for start, end in zip(starts, starts[1:])]
 
@@ -55,10 +55,10 @@ class Figures:
 
 
 def soak(folder, seconds, cycles, pause_us=1000, gzip=0):
-    """Runs it; the figures, after the traces that were kept and the list of all of them have been looked at."""
+    """Runs the program. Checks the kept traces and the list of all traces, and returns the figures."""
     result = run(program("soak", seconds, cycles * STEPS_OF_A_CYCLE, pause_us), folder, timeout=60 + 20 * seconds + cycles,
                  USE_GZIP=gzip, **SCHEDULE)
-    steps, kb, fds, threads = looks_of(result)
+    steps, kb, fds, threads = samples_of(result)
     saved = [json.loads(line) for line in (pathlib.Path(folder) / "saved_traces.jsonl").read_text().splitlines()]
     figures = Figures(steps[-1], len(saved), sum(entry["lost"] for entry in saved), kb, fds, threads)
     assert [entry["first_step"] for entry in saved] == list(range(2, steps[-1] + 1, STEPS_OF_A_CYCLE))
@@ -67,8 +67,8 @@ def soak(folder, seconds, cycles, pause_us=1000, gzip=0):
     return figures
 
 
-def looks_of(result):
-    """What the program said of itself after it had settled: steps, memory, files and threads, a list each."""
+def samples_of(result):
+    """The samples that the program printed after SETTLED: lists of steps, memory, files and threads."""
     assert result.rc == 0 and result.complaints == [], result.err
     looks = [list(map(int, re.fullmatch(r"step (\d+): (\d+) KB (\d+) fds (\d+) threads", line).groups()))
              for line in result.out.splitlines()]
@@ -76,10 +76,10 @@ def looks_of(result):
 
 
 def soak_endless(folder, seconds, pause_us=1000):
-    """One window from start to exit, in each step of it a thread that lives for the step; the figures, after the marks in the trace, which is
-    far too large to be loaded, have been counted."""
+    """One window from start to exit, with a thread that lives for the step in each step. Returns the figures. Counts the marks line by line, since
+    the trace is too large to load."""
     result = run(program("soak", seconds, 2 * SETTLED, pause_us, 1), folder, timeout=300 + 20 * seconds, **ENDLESS)
-    steps, kb, fds, threads = looks_of(result)
+    steps, kb, fds, threads = samples_of(result)
     assert len(result.traces) == 1 and result.parts == []
     with gzip.open(result.traces[0], "rt", encoding="utf-8") as trace:
         marks = sum('"name": "mark"' in line for line in trace)
@@ -89,19 +89,19 @@ def soak_endless(folder, seconds, pause_us=1000):
 
 
 def check_traces(result):
-    """The newest ones are there, and what was behind the last step, and hold all that was made."""
+    """Checks that the newest traces are there, at most one of the time after the last step, and that they hold all marks."""
     traces = [load(path) for path in sorted(result.traces, key=natural)]
     rests = [trace["cprof"] for trace in traces if trace["cprof"]["last_step"] < trace["cprof"]["first_step"]]
     assert len(traces) - len(rests) == SCHEDULE["NUM_TRACES_TO_KEEP"] and len(rests) <= 1 and result.parts == []
     for trace in traces:
         info = trace["cprof"]
-        # with the warmup step, whose marks stand at the head
+        # including the warmup step, whose marks are at the head of the file
         made = sum(MARKS * (1 + (n % THREAD_EACH == 0)) for n in range(info["first_step"] - 1, info["last_step"] + 1))
         assert len(events(trace, name="mark")) == made and info["lost"]["total"] == 0
 
 
 def problems(figures, least_cycles, endless=False):
-    """What is not as it should be, in words."""
+    """The broken limits, as text."""
     wrong = []
     if figures.cycles < least_cycles:
         wrong.append(f"only {figures.cycles} cycles")
@@ -109,7 +109,7 @@ def problems(figures, least_cycles, endless=False):
         wrong.append(f"memory grew to {max(figures.kb)} KB")
     if not endless and figures.growth_kb > GROWTH_KB:
         wrong.append(f"memory grew by {figures.growth_kb} KB, the most of each fifth: {figures.most_kb}")
-    # cprof's thread, which has a file open for moments, may have been left waiting just then: the fewest of several looks
+    # The fewest of several samples: cprof's thread opens files for moments and may be caught in one.
     for what, numbers in (("files", figures.fds), ("threads", figures.threads)):
         few = max(1, len(numbers) // 5)
         if min(numbers[:few]) != min(numbers[-few:]):

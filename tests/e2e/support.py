@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests share: running a program under the preload, reading its traces, and a strict validator.
+"""Shared by the end-to-end tests: running a program under the preload, reading its traces, and a strict validator.
 
     result = run(python("step()"), tmp_path, ACTIVE=1)       # CPROF_ACTIVE=1, CPROF_FOLDER=tmp_path
     assert result.rc == 0 and result.said == [] and result.names == ["rank0.5.pt.trace.json"]
     trace = load(result.traces[0])                            # read strictly and validated
 
-The validator knows nothing of how cprof writes: its rules are those of strict JSON and of what Perfetto's importer drops,
+The validator does not depend on how cprof writes. Its rules are those of strict JSON, and of what Perfetto's importer drops,
 repairs or hangs on.
 """
 
@@ -38,8 +38,8 @@ from cprof.tool import averages, doctor, top_file
 LIBRARY = BUILD / "libcprof.so"
 PROGRAMS = BUILD / "e2e"
 TRAIN = pathlib.Path(__file__).parent / "train_cnn.py"
-SANITIZER = os.environ.get("SANITIZER_RUNTIME")  # `make sanitize`: what the library was built with must be loaded first
-TIMEOUT_S = 120 * int(os.environ.get("CK_TIMEOUT_MULTIPLIER", "1"))  # of one program; only there so that a hang fails
+SANITIZER = os.environ.get("SANITIZER_RUNTIME")  # `make sanitize`: the runtime of the sanitizer must be loaded first
+TIMEOUT_S = 120 * int(os.environ.get("CK_TIMEOUT_MULTIPLIER", "1"))  # of one program, so that a hang fails
 
 INT64_MAX = 2**63 - 1
 UINT32_MAX = 2**32 - 1
@@ -52,7 +52,7 @@ PROCESS_META = {"process_name", "process_labels", "process_sort_index"}
 THREAD_META = {"thread_name", "thread_sort_index"}
 GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "overhead"}
 
-# What Python test programs begin with. Without the preload every call does nothing.
+# The first lines of Python test programs. Without the preload every call does nothing.
 PRELUDE = """\
 import ctypes, os, signal, subprocess, sys, threading, time
 _c = ctypes.CDLL(None)
@@ -76,7 +76,7 @@ def steps(n, pause=0.0):
 
 @dataclasses.dataclass
 class Result:
-    """What a program left: exit status as subprocess gives it, output, and files."""
+    """The result of a program: exit code as subprocess gives it, output, and files."""
     rc: int
     out: str
     err: str
@@ -89,7 +89,7 @@ class Result:
 
     @property
     def complaints(self):
-        """cprof's lines but those at exit that say what was written and, on a slow machine, what is waited for."""
+        """cprof's lines, without the summary at exit and, on a slow machine, the line about an unfinished upload or command."""
         return [line for line in self.said if not re.match(r"rank \d+: [\d,]+ traces?, |waiting for the upload or the command of ", line)]
 
     @property
@@ -117,8 +117,8 @@ def natural(path):
 
 
 def files(folder, *endings):
-    """Regular files below the folder but the lists of saved traces and the tables (`.top`, and `.top.PID~` which kill -9 leaves); with
-    endings, those whose names end so."""
+    """Regular files below the folder, with one of the endings if any are given. Leaves out lists of saved traces and tables (`.top`, and
+    `.top.PID~`, which kill -9 leaves)."""
     found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file() and path.name != "saved_traces.jsonl" and
              ".top" not in path.suffixes]
     return [path for path in found if not endings or path.name.endswith(endings)]
@@ -138,7 +138,7 @@ def environment(folder, preload=True, env=None, **settings):
     """The environment for a program: settings without their prefix, None to leave one out; env adds other variables."""
     variables = dict(os.environ, PYTHONUNBUFFERED="1", **(env or {}))
     if settings.get("WITH_MODULES"):
-        variables["WHOLE_TORCH"] = "1"  # cprof's hooks go and come with torch._dynamo
+        variables["WHOLE_TORCH"] = "1"  # cprof's hooks on modules work with the real torch._dynamo
     path = [part for part in variables.get("PYTHONPATH", "").split(os.pathsep) if part not in LIGHT]
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, LIGHT + path))
     libraries = [variables.get("LD_PRELOAD"), str(LIBRARY) if preload else None]
@@ -159,7 +159,7 @@ def run(command, folder, cwd=None, timeout=TIMEOUT_S, before_exec=None, **more):
 
 
 class Running:
-    """A program that runs beside the test. Its lines on stdout are waited for with wait_for()."""
+    """A program that runs beside the test. wait_for() waits for a line on its stdout."""
 
     def __init__(self, command, folder, cwd=None, **more):
         self.folder = pathlib.Path(folder)
@@ -191,7 +191,7 @@ class Running:
                 stream.close()
 
     def wait_for(self, text, timeout=TIMEOUT_S):
-        """Until a line of stdout holds the text."""
+        """Waits until a line of stdout holds the text."""
         end = time.monotonic() + timeout
         with self._new_line:
             while not any(text in line for line in self._out):
@@ -206,8 +206,8 @@ class Running:
             return text in "".join(self._err)
 
     def wait_flushed(self, *texts, without=()):
-        """Until the open file, gzip or not, is whole and holds the texts and none of the others; its path. A range stands in the file as
-        soon as it is open, also in front of records that the cprof thread reads only in its next pass."""
+        """Waits until the open file, gzip or not, is whole and holds `texts` and none of `without`. Returns its path. An open range is in
+        the file at once, maybe before earlier records that the cprof thread reads only in its next pass."""
         def holds():
             for path in files(self.folder, ".part"):
                 with contextlib.suppress(OSError, EOFError, ValueError, zlib.error):
@@ -224,7 +224,7 @@ class Running:
 
     @contextlib.contextmanager
     def stopped(self):
-        """The program stands still inside, as if it had been killed there."""
+        """Stops the program inside the block, as if it had been killed there."""
         self.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: status_of(self.process.pid)["State"].startswith("T"), "the program to stop")
         try:
@@ -243,7 +243,7 @@ class Running:
 
 
 def wait_until(true, what, timeout=30.0):
-    """Polls until true() is; the result."""
+    """Polls until true() returns a true value, and returns that."""
     end = time.monotonic() + timeout
     while True:
         result = true()
@@ -262,7 +262,7 @@ def status_of(pid, thread=None):
 # ---- reading -----------------------------------------------------------------------------------------------
 
 class Real(float):
-    """A number with a point, and how it was written."""
+    """A number with a point, which keeps its text."""
     __slots__ = ("text",)
 
     def __new__(cls, text, new=float.__new__):
@@ -275,7 +275,7 @@ def _unique(pairs):
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = [key for key, n in collections.Counter(key for key, _ in pairs).items() if n > 1]
-        raise ValueError(f"a key stands twice in one object: {twice}")
+        raise ValueError(f"an object has a key twice: {twice}")
     return found
 
 
@@ -284,13 +284,13 @@ def _no_constant(text):
 
 
 def read_bytes(path):
-    """A trace's text, unpacked where it is gzip, whatever its name."""
+    """The bytes of a trace, unpacked if they are gzip data, whatever the file's name."""
     data = pathlib.Path(path).read_bytes()
     return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
 
 
 def parse(data):
-    """Strict JSON: valid UTF-8, no NaN, no key twice, nothing behind the end."""
+    """Parses strict JSON: valid UTF-8, no NaN, no duplicate keys, nothing after the end."""
     return json.loads(data.decode("utf-8", errors="strict"), parse_float=Real, parse_constant=_no_constant,
                       object_pairs_hook=_unique)
 
@@ -305,7 +305,7 @@ def load(path):
 
 
 def table_problems(path):
-    """What the table beside the trace, where there is one, says other than the trace does."""
+    """Differences between a trace and the table beside it, if there is a table."""
     table, why = top_file.load(str(path))
     if table is None or not table.rows:
         return [why] if why else []
@@ -322,7 +322,7 @@ def table_problems(path):
 
 
 def loads_plainly(path):
-    """What users do: json.load, through gzip where it is gzip."""
+    """Reads a trace as users do: json.load, through gzip where needed."""
     with open(path, "rb") as file:
         opener = gzip.open if file.read(2) == b"\x1f\x8b" else open
     with opener(path, "rt", encoding="utf-8") as file:
@@ -350,14 +350,14 @@ def span_ns(event):
 
 
 def to_ns(number):
-    """Nanoseconds of a number written with three decimals."""
+    """The nanoseconds of a number of microseconds with three decimals."""
     return int(number.text.replace(".", "", 1))
 
 
 # ---- the validator -----------------------------------------------------------------------------------------
 
 def text_problems(data):
-    """What the parsed form does not show: escapes that Perfetto hangs on, and how the file begins."""
+    """Problems that only the text shows: escapes on which Perfetto hangs, and the start of the file."""
     problems = []
     if not re.match(rb'\s*\{\s*"', data):
         problems.append("the file does not begin with an object that has a key")
@@ -369,11 +369,11 @@ def text_problems(data):
 
 
 def validate(trace):
-    """The problems of a parsed trace, in words; none for a trace that every reader takes as it is."""
+    """The problems of a parsed trace, as text. A trace without problems loads in every reader without repair."""
     problems = []
     for check in (_check_top, _check_events, _check_rows, _check_flows):
         if check is _check_rows and problems:
-            break  # rows and arrows are of sound events only
+            break  # the checks of rows and arrows need well-formed events
         check(trace, problems)
     return problems
 
@@ -413,7 +413,7 @@ def _check_events(trace, problems):
 
 
 def _is_sound(e):
-    """True for most rows and arrows: those without _event_problems(), told by fewer calls."""
+    """A fast check: True for most spans and arrows without _event_problems()."""
     ph, ts, pid, tid, args = e.get("ph"), e.get("ts"), e.get("pid"), e.get("tid"), e.get("args", {})
     if not (type(e.get("name")) is type(e.get("cat", "")) is str and e["name"] and type(ts) is Real and
             _THREE_DECIMALS.fullmatch(ts.text) and to_ns(ts) < EXACT_NS and type(pid) is type(tid) is int and
@@ -499,7 +499,7 @@ def _place_problems(e):
 def _number_problems(value):
     if isinstance(value, (dict, list)):
         for inner in value.values() if isinstance(value, dict) else value:
-            if type(inner) is not str:  # most are, and a trace has many
+            if type(inner) is not str:  # most values are strings, and a trace has many
                 yield from _number_problems(inner)
     elif _is_int(value) and not -INT64_MAX - 1 <= value <= INT64_MAX:
         yield f"{value} does not fit into 64 bits"
@@ -564,26 +564,26 @@ def _check_flows(trace, problems):
         place = e["pid"], e["tid"]
         before = bisect.bisect_right(starts.get(place, []), to_ns(e["ts"]))
         if not before or last_ends[place][before - 1] < to_ns(e["ts"]):
-            problems.append(f"flow {e['id']} ({e['ph']}) stands on no slice")
+            problems.append(f"flow {e['id']} ({e['ph']}) is on no slice")
 
 
 # ---- surroundings ------------------------------------------------------------------------------------------
 
 def pip_install(folder):
-    """`pip install ./scripts/python` into a folder, offline, from a copy, because building leaves files beside the source; where it lies."""
+    """`pip install ./scripts/python` into a folder, offline. Installs from a copy, since the build writes beside the source. Returns the path."""
     source = folder / "source"
     shutil.copytree(ROOT / "scripts/python", source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
     for path in [source, *source.rglob("*")]:
         path.chmod(path.stat().st_mode | 0o200)  # the checkout may be read-only
     done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index",
                            "--target", folder / "site", source], capture_output=True, text=True, timeout=300,
-                          env=dict(os.environ, HOME=str(folder)))  # setuptools looks for one, also where the user has none
+                          env=dict(os.environ, HOME=str(folder)))  # setuptools needs a home, also if the user has none
     assert done.returncode == 0, done.stderr
     return folder / "site"
 
 
 def no_mounts_reason():
-    """Why this machine cannot mount a file system for a test; None when it can."""
+    """Why this machine cannot mount a file system for a test; None if it can."""
     if not shutil.which("unshare"):
         return "no unshare on this machine"
     done = subprocess.run([*own_mounts(), "mount -t tmpfs -o size=64k none /mnt"], capture_output=True, text=True)
@@ -591,13 +591,13 @@ def no_mounts_reason():
 
 
 def own_descriptors_reason():
-    """Why a thread cannot have descriptors of its own here; None when it can."""
+    """Why a thread cannot have a descriptor table of its own here; None if it can."""
     why = doctor.own_descriptors_refusal()
     return why and f"close_range(2) is refused here: {why}"
 
 
 def refuse_close_range():
-    """For before_exec: as kernels before 5.9 answer: ENOSYS, by a filter that what is executed keeps."""
+    """For before_exec: a seccomp filter refuses close_range() with ENOSYS, as kernels before 5.9 do. The filter survives exec."""
     load_number, same, give_back = 0x20, 0x15, 0x06  # BPF_LD | W | ABS, BPF_JMP | JEQ | K, BPF_RET | K
     ALLOW, ERRNO, SYS_close_range, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 0x7fff0000, 0x50000, 436, 22, 38
     code = b"".join(struct.pack("HBBI", *line) for line in [(load_number, 0, 0, 0), (same, 0, 1, SYS_close_range), (give_back, 0, 0, ERRNO | errno.ENOSYS),
@@ -611,12 +611,12 @@ def refuse_close_range():
 
 
 def own_mounts():
-    """The beginning of a command line that runs shell text with mounts of its own, which end with it."""
+    """The start of a command line that runs shell text in a mount namespace of its own."""
     return ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount", "sh", "-ec"]
 
 
 def bound_by_permissions():
-    """For before_exec: root, too, is refused by a folder's mode (CAP_DAC_OVERRIDE is dropped)."""
+    """For before_exec: file modes bind root, too (drops CAP_DAC_OVERRIDE)."""
     if os.geteuid() == 0:
         PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
         libc = ctypes.CDLL(None)

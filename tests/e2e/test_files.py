@@ -451,7 +451,7 @@ def flow(ph, **changes):
     ([span(), flow("s")], "never ends"),
     ([span(), flow("s"), flow("f", bp="e", ts=Real("5.500"))], "ends before it begins"),
     ([span(), flow("s"), flow("f")], "without bp e"),
-    ([span(), flow("s"), flow("f", bp="e", tid=8)], "stands on no slice"),
+    ([span(), flow("s"), flow("f", bp="e", tid=8)], "is on no slice"),
     ([span(ph="C", args=dict(a=1, b=2))], "one key"),
     ([span(ph="i")], "scope None"),
     ([span(ph="M")], "unknown metadata"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the command `cprof` share: running it, making small traces, and real ones of torch.profiler.
+"""Shared by the tests of the command `cprof`: running it, making small traces, and real traces of torch.profiler.
 
     result = tool.cprof("top", path)          # rc, out, err
     path = tool.write(folder / "t.json", [tool.span("aten::add", 0, 10)])
@@ -23,13 +23,13 @@ from conftest import BUILD, ROOT
 TIMEOUT_S = 120
 BUILD_PICTURES = BUILD / "e2e/pictures"
 
-# Traces of real GPUs (HolisticTraceAnalysis' test data), where they lie beside the checkout.
+# Traces of real GPUs (HolisticTraceAnalysis' test data), if they are beside the checkout.
 KINETO = pathlib.Path(os.environ.get("KINETO_TRACES", ROOT.parent / "shared/data/kineto"))
 KINETO_TRACES = sorted(KINETO.glob("*.json.gz")) if KINETO.is_dir() else []
 
 
 def torch_run(folder):
-    """Leaves traces of torch.profiler in the folder, and what torch itself says of them."""
+    """Leaves traces of torch.profiler in the folder, with torch's own tables, stacks and timeline of them."""
     script = pathlib.Path(__file__).parent / "scripts/torch_profile.py"
     done = subprocess.run([sys.executable, str(script), str(folder)], capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode < 0:  # Debian 13's torch 2.6 under Python 3.13, with_stack
@@ -39,7 +39,7 @@ def torch_run(folder):
 
 
 def our_trace(folder):
-    """A trace of cprof's, of two steps of a small training."""
+    """A trace of cprof's: two steps of a small training."""
     code = ("import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))\n"
             "optimizer = torch.optim.Adam(model.parameters())\n"
             "for _ in range(4):\n    optimizer.zero_grad()\n    model(torch.ones(16, 64)).sum().backward()\n    optimizer.step()\n")
@@ -50,14 +50,14 @@ def our_trace(folder):
 
 @dataclasses.dataclass
 class Result:
-    """What the command left."""
+    """The result of the command."""
     rc: int
     out: str
     err: str
 
 
 def cprof(*args, stdin=b"", env=None):
-    """Runs the command to its end. Whatever it is given, it shows no traceback."""
+    """Runs the command to its end. It must print no traceback and no internal error."""
     done = command_runs.run_command(args, dict(os.environ, **(env or {})), input=stdin)
     result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert "Traceback" not in result.err and "went wrong inside" not in result.err, result.err
@@ -65,7 +65,7 @@ def cprof(*args, stdin=b"", env=None):
 
 
 def refused(result, *said):
-    """The command refused its input: exit code 2, nothing on stdout, one line that says each of these."""
+    """Checks that the command refused its input: exit code 2, nothing on stdout, one line that holds each text."""
     assert result.rc == 2 and result.out == "", result
     lines = result.err.splitlines()
     assert len(lines) == 1 and lines[0].startswith("cprof: "), result.err
@@ -75,7 +75,7 @@ def refused(result, *said):
 
 
 def span(name, ts, dur, cat="cpu_op", pid=5000, tid=5000, **args):
-    """An X event; "_" in the names of args stands for a blank."""
+    """An X event. A "_" in the name of an arg becomes a space."""
     return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur,
             "args": {key.replace("_", " "): value for key, value in args.items()}}
 
@@ -87,7 +87,7 @@ def memory(ts, size, address, device=0, total=0, pid=5000, tid=5000, index=-1):
 
 
 def write(path, events, **more):
-    """Writes a trace as torch does; gzip where the name says so."""
+    """Writes a trace as torch does, in gzip if the name ends in .gz."""
     text = json.dumps(dict({"schemaVersion": 1}, traceEvents=events, **more))
     if str(path).endswith(".gz"):
         pathlib.Path(path).write_bytes(gzip.compress(text.encode()))

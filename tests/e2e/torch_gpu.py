@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch scripts for scripts/gpu_check.sh, one per feature (--case): each runs --steps steps, ends each by cprof_step(), and prints as its
-last line what a trace of the steps from 3 on must hold. They run on the CPU, too, as far as there is something to see there."""
+"""PyTorch scripts for scripts/gpu_check.sh, one a feature (--case). Each runs --steps steps, ends each with cprof_step(), and prints as its
+last line what a trace of the steps from 3 on must hold. They also run on the CPU, without the parts that need a GPU."""
 
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ def wait():
 
 
 def steps(count, work):
-    """work(step) in each; what it returns in the recorded ones, as a list."""
+    """Calls work(step) in each step. Returns its results in the recorded steps."""
     wait()
     returned = []
     for step in range(count):
@@ -89,7 +89,7 @@ def flops(args):
 
 
 def memory(args):
-    """After each allocation what torch's allocator says. The large one comes from the driver each time."""
+    """Reports the state of torch's allocator after each allocation. The large allocation comes from the driver each time."""
     held = []
 
     def now():
@@ -129,7 +129,7 @@ def trigger(args):
 
 
 def ranges(args):
-    """NVTX of the script, of torch and of the libraries below it."""
+    """Ranges of the script: NVTX on a GPU, record_function() on the CPU."""
     a, b = torch.randn(256, 256, device=DEVICE), torch.randn(256, 256, device=DEVICE)
     named = torch.cuda.nvtx.range if DEVICE == "cuda" else torch.profiler.record_function
 
@@ -145,7 +145,7 @@ def ranges(args):
 
 
 def transfers(args):
-    """torch.distributed on one rank, for which NCCL copies what it has to move and launches no kernel."""
+    """torch.distributed on one rank, where NCCL copies and launches no kernel."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
     store = torch.distributed.HashStore()
     torch.distributed.init_process_group("nccl" if DEVICE == "cuda" else "gloo", store=store, rank=0, world_size=1)
@@ -163,10 +163,10 @@ def transfers(args):
 
 
 def captured(function):
-    """A CUDA graph of what it launches, as a function; where there is no GPU, the function."""
+    """A function that replays a CUDA graph of `function`; without a GPU, `function` itself."""
     if DEVICE != "cuda":
         return function
-    function()  # what is made at the first call is not captured
+    function()  # the first call initialises, which must not be captured
     wait()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -175,7 +175,7 @@ def captured(function):
 
 
 def client(args):
-    """torch.profiler in the same process, in the steps 6 and 7 of those that cprof is to record. --graph 1: the operators are a graph's."""
+    """torch.profiler runs in the same process in steps 6 and 7, which cprof records too. --graph 1: the operators run in a CUDA graph."""
     x = torch.ones(1000, device=DEVICE)
     profiler = None
 
@@ -224,7 +224,7 @@ class Data(torch.utils.data.Dataset):
 
 
 def loader(args):
-    """Workers by fork while CUDA is in use, memory pinned by torch's thread."""
+    """A DataLoader with forked workers while CUDA is in use, and torch's thread that pins memory."""
     device = DEVICE == "cuda"
     batches = iter(torch.utils.data.DataLoader(Data(), batch_size=32, num_workers=2, pin_memory=device))
     torch.ones(1, device=DEVICE)
@@ -237,8 +237,8 @@ def loader(args):
 
 
 def cost(args):
-    """Seconds of the fastest of --steps steps of each load, after warm-up, because a shared machine goes through slow seconds; --profile 1:
-    under torch.profiler, whose start and end are not counted."""
+    """Seconds of the fastest of --steps steps of each load, after warm-up: a shared machine has slow seconds. --profile 1: under
+    torch.profiler, without its start and end."""
     a = torch.randn(4096, 4096, device=DEVICE, dtype=torch.bfloat16) if DEVICE == "cuda" else torch.randn(256, 256)
     small = torch.ones(1000, device=DEVICE)
 
@@ -278,7 +278,7 @@ def cost(args):
             graphs()
             wait()
             end_step()
-        time.sleep(0.5)  # a window that is over is written meanwhile
+        time.sleep(0.5)  # time to write the finished window
         found = {}
         for name, load in (("launch-bound", launches), ("compute-bound", compute), ("graph-bound", graphs)):
             if args.profile:

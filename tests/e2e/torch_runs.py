@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of steps, ranks and harmlessness add to support.py: scripts under any Python that has torch, and
-what a trace says about steps, threads and memory."""
+"""Helpers beside support.py for tests with PyTorch: running scripts under any Python that has torch, and reading steps,
+threads and memory from a trace."""
 
 import functools
 import json
@@ -20,7 +20,7 @@ ALWAYS = {"WARMUP": 0, "ACTIVE": 1000}  # one window from start to exit
 
 
 class Trace:
-    """A trace, read strictly and validated, in integer nanoseconds."""
+    """A validated trace, with times in integer nanoseconds."""
 
     def __init__(self, path):
         self.path = path
@@ -29,7 +29,7 @@ class Trace:
         self.lost = self.account["lost"]["total"]
 
     def spans(self, category, name=""):
-        """X events of this category in which this pattern is found, in order of start."""
+        """X events of this category whose name matches the pattern, in order of start."""
         found = [e for e in support.events(self.data, ph="X", cat=category) if re.search(name, e["name"])]
         return sorted(found, key=lambda e: (support.span_ns(e)[0], -support.span_ns(e)[1]))
 
@@ -45,7 +45,7 @@ class Trace:
         return {int(e["name"].partition("#")[2]): support.span_ns(e) for e in self.ranges(r"^ProfilerStep#\d+$")}
 
     def by_step(self, events):
-        """{step: [names in order]}; under None stands what lies in no step as a whole."""
+        """{step: [names in order]}; None has the events that are not whole inside a step."""
         found = {}
         for event in events:
             start, end = support.span_ns(event)
@@ -64,7 +64,7 @@ def traces(result):
 
 
 def trace(result):
-    """The one trace of a run that went well: nothing lost, and one line on stderr that names it."""
+    """The only trace of a successful run. Nothing may be lost, and one line on stderr must name the trace."""
     assert_good(result)
     assert len(result.traces) == 1, f"{result.names}\n{result.err}"
     assert_told(result)
@@ -78,16 +78,16 @@ def assert_good(result):
 
 
 def assert_told(result):
-    """cprof said nothing but one line, which counts the traces and names the first two."""
+    """Checks that cprof printed only one line, which counts the traces and names the first two."""
     assert result.complaints == [] and len(result.said) == 1, result.err
     assert re.match(rf"rank \d+: {len(result.traces)} traces?, [\d,]+ events, [\d,]+ lost: ", result.said[0]), result.said
-    # the first two written, whatever their rank in the names' order
+    # the first two that were written, which need not be the first two by name
     paths = re.findall(r"/\S+", result.said[0])
     assert len(paths) == min(2, len(result.traces)) and set(paths) <= set(map(str, result.traces)), result.said
 
 
 def printed(result):
-    """What the script printed as JSON in its last line."""
+    """The JSON value in the last line that the script printed."""
     assert_good(result)
     return json.loads(result.out.splitlines()[-1])
 
@@ -104,7 +104,7 @@ PYTHONS = {"own": sys.executable, "system": shutil.which("python3", path=os.defp
 
 @functools.cache
 def torch_version(which):
-    """Version of this interpreter's torch, None without."""
+    """The version of this interpreter's torch; None if it has none."""
     if not PYTHONS[which]:
         return None
     done = subprocess.run([PYTHONS[which], "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
@@ -118,14 +118,14 @@ def python_or_skip(which):
 
 
 def needs_torch_2(why):
-    """Skips a test, printing why, where the tests' own torch is 1.x (Debian 12's)."""
+    """Skips a test, with the reason, where the torch of the tests is 1.x (Debian 12)."""
     version = torch_version("own") or "0"
     return pytest.mark.skipif(version.startswith("1."), reason=f"torch {version}: {why}")
 
 
 both_pythons = pytest.mark.parametrize("which", list(PYTHONS))
 
-# torchrun of this machine alone, for scripts that use gloo: both wait for ever where the machine's own name has no address.
+# torchrun on loopback, for scripts that use gloo. Without these, both wait forever on a machine whose name has no address.
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--local-addr", "127.0.0.1"]
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo"}
 
@@ -138,7 +138,7 @@ def _store_problem():
 
 
 def skip_without_torchrun():
-    """Debian's torch 2.6 asks for a libuv that it was built without: its torchrun ends at once, with or without cprof."""
+    """Skips where torchrun fails by itself: Debian's torch 2.6 needs libuv but was built without it."""
     if "libuv" in _store_problem():
         pytest.skip(f"this torch's torchrun does not work by itself: {_store_problem()}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain PyTorch training script: a small CNN on random images, a DataLoader with workers, SGD. Knows nothing of cprof."""
+"""A plain PyTorch training script without cprof: a small CNN on random images, a DataLoader with workers, SGD."""
 
 import argparse
 

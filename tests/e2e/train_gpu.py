@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A seeded PyTorch script on a GPU, for scripts/gpu_check.sh: the same kernels each time. --model picks what is trained; the device is
-synchronised at each step's end, as Kineto does at a window's edges. --profile FILE records steps 3 to 5 with torch.profiler; under
-cprof the same steps with CPROF_STEP=manual CPROF_WARMUP=3 CPROF_ACTIVE=3. Runs on the CPU, too (for the tests of this script)."""
+"""A seeded PyTorch script on a GPU, for scripts/gpu_check.sh: each run launches the same kernels. --model picks the model. The script
+synchronises the device at the end of each step, as Kineto does at a window's edges. --profile FILE records steps 3 to 5 with
+torch.profiler; CPROF_STEP=manual CPROF_WARMUP=3 CPROF_ACTIVE=3 records the same steps. Runs on the CPU, too, for tests of the script."""
 
 import argparse
 import contextlib
@@ -49,7 +49,7 @@ def make(model, device):
 
 
 class Batches(torch.utils.data.Dataset):
-    """The same images, drawn by workers, one by one."""
+    """The same images again and again, loaded one by one by workers."""
 
     def __init__(self, images):
         self.images = images
@@ -62,7 +62,7 @@ class Batches(torch.utils.data.Dataset):
 
 
 def source(args, device, batch):
-    """Batches without end."""
+    """An endless iterator over batches."""
     if args.model != "loader":
         while True:
             yield batch

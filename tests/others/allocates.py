@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program for profilers of memory: allocates, marks steps and prints on both outputs, for as long as a few flushes take."""
+"""A program for memory profilers: allocates, marks steps and prints to stdout and stderr, for the time of a few flushes."""
 
 import ctypes
 import sys

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command without and with the library and says what is different: exit code, both outputs, files, results of single tests.
+"""Runs a command without and with the library and reports differences: exit code, both outputs, files, results of single tests.
 
     found = compare(Case("echo", ["echo", "x"]), "recording", library, wake, folder)
     assert found == []
 
-Modes: `idle` preloads the library only. `recording` preloads libwake.so as well, so that every process of the tree records from before
-its main() to its end. `stacks` records with Python and native stacks, shapes and modules from Python's site on. A line of cprof's own on stderr
-is no difference; everything else is.
+Modes: `idle` preloads the library only. `recording` also preloads libwake.so, so that every process of the tree records from before
+its main() to its end. `stacks` records with Python and native stacks, shapes and modules, from the time when Python imports `site`. cprof's own
+lines on stderr are no difference; everything else is.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ import xml.etree.ElementTree
 from typing import Callable, Dict, List, Optional
 
 HERE = pathlib.Path(__file__).resolve().parent
-NO_TESTS_RAN = 4  # exit code of CPython's regrtest: all of a file need something that was not granted, such as a network
+NO_TESTS_RAN = 4  # exit code of CPython's regrtest: all tests of a file need a resource that was not granted, such as a network
 MODES = ("idle", "recording", "stacks")
 SITE = """\
 import ctypes
@@ -36,23 +36,23 @@ del ctypes, library
 
 @dataclasses.dataclass
 class Case:
-    """A command, and what of it must be the same."""
+    """A command, and which of its results are compared."""
     name: str
     command: List[str]
     env: Dict[str, str] = dataclasses.field(default_factory=dict)
     stdin: bytes = b""
     results: List[str] = dataclasses.field(default_factory=list)  # globs of files whose bytes are compared
-    junit: str = ""            # a file with the outcome of each test: then outputs are not compared
-    mask: Callable[[str], str] = lambda text: text  # takes out what differs from run to run
+    junit: str = ""            # a file with the outcome of each test, compared instead of the outputs
+    mask: Callable[[str], str] = lambda text: text  # removes text that differs from run to run
     modes: tuple = MODES[:2]
     limit_s: float = 300
-    quick: bool = False        # also in the short form
-    behind: str = ""           # a library that LD_PRELOAD names behind cprof; env names one before it
+    quick: bool = False        # also part of --quick
+    behind: str = ""           # a library after cprof in LD_PRELOAD; a library in env comes before it
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What a run left."""
+    """The results of a run."""
     rc: object
     out: str
     err: str
@@ -61,17 +61,17 @@ class Outcome:
 
 
 def common_mask(text):
-    """Addresses, durations, pids in messages."""
+    """Masks addresses, durations and pids in messages."""
     text = re.sub(r"0x[0-9a-f]{4,}", "0x…", text)
-    text = re.sub(r"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+( \d+ )?", "TIME PID ", text)  # glog's lines, and torch's after it
+    text = re.sub(r"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+( \d+ )?", "TIME PID ", text)  # lines of glog, and torch's in its style
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \d+:\d+\b", "TIME PID", text)
     text = re.sub(r"\b(process) \d+\b", r"\1 PID", text)
-    text = re.sub(r"(line \d+:) +\d+ ([A-Z][a-z ]+)", r"\1 PID \2", text)  # the shell on a child that a signal ended
+    text = re.sub(r"(line \d+:) +\d+ ([A-Z][a-z ]+)", r"\1 PID \2", text)  # the shell's line about a child that a signal ended
     return re.sub(r"\b\d+(\.\d+)?(e-\d+)? ?(ms|us|s|sec|seconds)\b", "… s", text)
 
 
 def environment(mode, library, wake, folder):
-    """Variables of a run; mode None is the run without the library."""
+    """The environment of a run; mode None is the run without the library."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("CPROF_") and name != "LD_PRELOAD"}
     variables.update(LC_ALL="C.UTF-8", TERM="dumb", HOME=str(folder / "home"), TMPDIR=str(folder / "tmp"))
     if mode == "stacks" or mode is None and (folder / "site").is_dir():
@@ -89,7 +89,7 @@ def environment(mode, library, wake, folder):
 
 
 def one_run(case, mode, stacks, library, wake, folder):
-    """Runs the command in a folder that is made anew, of the same name each time."""
+    """Runs the command in a new folder, which has the same name in each run."""
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("home", "tmp", "work", *(["site"] if stacks else [])):
         (folder / name).mkdir(parents=True)
@@ -111,7 +111,7 @@ def one_run(case, mode, stacks, library, wake, folder):
         rc = f"not done after {case.limit_s} s"
     finally:
         try:
-            os.killpg(process.pid, signal.SIGKILL)  # what it left behind
+            os.killpg(process.pid, signal.SIGKILL)  # processes that the command left behind
         except OSError:
             pass
     lines = err.decode("utf-8", "replace").splitlines(keepends=True)
@@ -123,7 +123,7 @@ def one_run(case, mode, stacks, library, wake, folder):
 
 
 def outcomes(path):
-    """{test: ok, failed or skipped} of a JUnit file; None when there is none."""
+    """{test: ok, failed or skipped} of a JUnit file; None if there is no such file."""
     try:
         root = xml.etree.ElementTree.parse(path).getroot()
     except (OSError, xml.etree.ElementTree.ParseError):
@@ -142,26 +142,27 @@ def diff(what, a, b):
 
 
 def differences(a, b):
-    """What is different between two outcomes, in words."""
+    """The differences between two outcomes, as text."""
     if a.tests is not None or b.tests is not None:
-        return []  # compared by name, over several runs
+        return []  # compare_tests() compares single tests over several runs
     found = [] if a.rc == b.rc else [f"exit code {a.rc} without, {b.rc} with"]
     found += diff("stdout", a.out, b.out) + diff("stderr", a.err, b.err)
     for name in sorted(a.files.keys() | b.files.keys()):
         if a.files.get(name) != b.files.get(name):
-            found.append(f"file {name} differs" if name in a.files and name in b.files else f"file {name} is in one only")
+            found.append(f"file {name} differs" if name in a.files and name in b.files else f"file {name} is in one run only")
     return found
 
 
 def compare(case, mode, library, wake, folder, tries=3):
-    """Differences that every try shows; of tests, those that never end as they do without. What fails without the library compares nothing."""
+    """The differences that every try shows. A single test differs if no try gives a result that it has without the library. A command that fails
+    without the library is a difference, too, since it compares nothing."""
     run = lambda which: one_run(case, which, mode == "stacks", library, wake, pathlib.Path(folder) / "run")
     shutil.rmtree(pathlib.Path(folder) / "traces", ignore_errors=True)
     without, found = run(None), []
     if without.tests is not None or case.junit:
         return compare_tests(case, mode, run, without)
     if without.rc != 0:
-        return [f"it fails without the library: exit code {without.rc}", *(without.err or without.out).splitlines()[-5:]]
+        return [f"the command fails without the library: exit code {without.rc}", *(without.err or without.out).splitlines()[-5:]]
     for attempt in range(tries):
         found = differences(without, run(mode))
         if not found:
@@ -169,24 +170,24 @@ def compare(case, mode, library, wake, folder, tries=3):
         if attempt + 1 < tries:
             again = run(None)
             if differences(without, again):
-                without = again  # it is not even the same without: another try
+                without = again  # runs without the library differ, too: compare with the new one
     return found
 
 
 def compare_tests(case, mode, run, without, tries=8):
-    """Of single tests. One that is not the same each time without the library has two outcomes there; of hundreds, some that are right every second
-    time show one of them three times in a row."""
+    """Compares single tests. A flaky test has several outcomes without the library. Eight tries, since of hundreds of flaky tests some show the same
+    outcome three times in a row."""
     if without.tests is None and without.rc == NO_TESTS_RAN:
         last = run(mode)
         return [] if last.tests is None and last.rc == without.rc else [f"exit code {without.rc} without, {last.rc} with"]
     if without.tests is None:
-        return [f"without the library it left no {case.junit}: exit code {without.rc}\n{without.err[-1000:]}"]
+        return [f"the run without the library left no {case.junit}: exit code {without.rc}\n{without.err[-1000:]}"]
     expected = {name: {result} for name, result in without.tests.items()}
     open_tests, last = None, without
     for attempt in range(tries):
         last = run(mode)
         if last.tests is None:
-            found = [f"with the library it left no {case.junit}: exit code {last.rc}\n{last.out[-500:]}{last.err[-1500:]}"]
+            found = [f"the run with the library left no {case.junit}: exit code {last.rc}\n{last.out[-500:]}{last.err[-1500:]}"]
         else:
             names = expected.keys() | last.tests.keys()
             bad = {n for n in names if last.tests.get(n, "missing") not in expected.get(n, {"missing"})}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Programs in surroundings where things that cprof needs are not to be had: confined.sh NAME FOLDER-OF-PROGRAMS. In an empty folder.
+# Programs in surroundings that lack what cprof needs: confined.sh NAME FOLDER-OF-PROGRAMS. Runs in an empty folder.
 strict=$2/strict
 marks() { "$strict" none marks; }
 case $1 in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What shells and coreutils are used for every day; prints the same each time. Run by bash in an empty folder.
+# Everyday uses of the shell and the coreutils. Prints the same in each run. Runs under bash in an empty folder.
 echo one two three | tr ' ' '\n' >words
 cat words; cat -n words; tac words; rev words; nl words; wc words; wc -l <words
 head -n 1 words; tail -n 1 words; sort words; sort -r words; sort words | uniq -c

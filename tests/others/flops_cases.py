@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of flops_sweep.py: flops_cases.py KIND OUT. Runs one operator a step and writes to OUT, as JSON, what each was: its name, whether it raised,
-and its floating-point operations worked out by hand; None: nobody knows.
+"""The program of flops_sweep.py: flops_cases.py KIND OUT. Runs one operator a step. Writes a JSON list to OUT: the name of each operator, whether it
+raised, and its floating-point operations as worked out by hand, or null if they are unknown.
 
-KIND: a layout (strided, turned, complex, coo, csr, csc, bsr, mkldnn, nested), `raising` (the strided ones, each of which raises), or `samples`:
-torch's own sample inputs of its operators, with their gradients, against torch.utils.flop_counter."""
+KIND: a layout (strided, turned, complex, coo, csr, csc, bsr, mkldnn, nested); `raising`, where each operator of the layout strided raises; or
+`samples`: torch's own sample inputs of its operators with their gradients, compared with torch.utils.flop_counter."""
 
 import ctypes
 import importlib.util
@@ -19,13 +19,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 M, K, N, B = 4, 8, 6, 2
 A = torch.ops.aten
-# Name of an operator of one tensor: operations per element.
+# {operator of one tensor: operations per element}
 ONE = dict(sqrt=1, rsqrt=1, exp=1, log=1, neg=1, reciprocal=1, sin=1, cos=1, relu=0, relu_=0, gelu=1, silu=1, silu_=1, sigmoid=1, sigmoid_=1, tanh=1,
            tanh_=1, leaky_relu=1, elu=1, softplus=1, hardswish=1, sum=1, mean=1)
-# Of two tensors of one size.
+# {operator of two tensors of one size: operations per element}
 TWO = dict(add=1, mul=1, add_=1, mul_=1, sub=1, sub_=1, div=1, div_=1, maximum=0, minimum=0, sigmoid_backward=2, tanh_backward=2, silu_backward=2,
            gelu_backward=2, mse_loss=3)
-# Lists of tensors, then numbers or lists for the operator's other inputs.
+# {operator of a list of tensors: (operations per element, the other inputs: numbers or "list")}
 LISTS = dict(_foreach_add=(1, 1.0), _foreach_add_=(1, 1.0), _foreach_sub=(1, 1.0), _foreach_sub_=(1, 1.0), _foreach_mul=(1, 2.0), _foreach_mul_=(1, 2.0),
              _foreach_div=(1, 2.0), _foreach_div_=(1, 2.0), _foreach_neg=(1,), _foreach_neg_=(1,), _foreach_sqrt=(1,), _foreach_sqrt_=(1,),
              _foreach_pow=(1, 2.0), _foreach_pow_=(1, 2.0), _foreach_reciprocal_=(1,), _foreach_maximum_=(0, 1.0), _foreach_lerp_=(3, "list", 0.5),
@@ -38,7 +38,7 @@ def positive(*sizes, dtype=torch.float32):
 
 
 class Layout:
-    """A layout: how a dense matrix gets it, and how many numbers it holds then."""
+    """A layout of tensors: makes tensors of it, and counts the numbers that they store."""
 
     def __init__(self, kind):
         self.kind = kind
@@ -49,7 +49,7 @@ class Layout:
         return positive(*sizes, dtype=self.dtype)
 
     def of(self, *sizes):
-        """A tensor of these sizes in this layout; half of its rows are zeros where it is sparse."""
+        """A tensor of these sizes in this layout. In a sparse layout half of its rows are zeros."""
         x = self.dense(*sizes)
         if self.kind == "turned":
             return x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.dim() > 1 else x.repeat_interleave(2)[::2]
@@ -68,12 +68,12 @@ class Layout:
         n = 1
         for size in sizes:
             n *= size
-        # blocks of two rows hold the zeros of one
+        # In bsr, a block of two rows also stores the zeros of one of them.
         return n // 2 if self.kind in ("coo", "csr", "csc") else n
 
 
 def products(layout):
-    """(operator, call, operations): the first matrix has the layout."""
+    """(operator, call, operations) of matrix products. The first matrix has the layout."""
     of, dense, f = layout.of, layout.dense, layout.factor
     mm, mv = 2 * f * layout.stored(M, K) * N, 2 * f * layout.stored(M, K)
     bmm = 2 * f * layout.stored(B, M, K) * N
@@ -138,7 +138,7 @@ def element_wise(layout):
 
 
 def gradients(layout):
-    """Norms and their gradients, on images of the layout."""
+    """Norms, convolutions and their gradients, on images of the layout."""
     of, dense, n = layout.of, layout.dense, B * M * K * K
     image, channels = lambda: of(B, M, K, K), lambda: dense(M)
     for name, more in (("native_batch_norm", (True, 0.1, 1e-5)), ("_native_batch_norm_legit", (True, 0.1, 1e-5)), ("_batch_norm_with_update", (0.1, 1e-5))):
@@ -158,7 +158,7 @@ def gradients(layout):
     conv = 2 * layout.factor * B * N * K * K * M * 9
     filters = lambda: dense(N, M, 3, 3)
     yield "conv2d", lambda: (A.conv2d, image(), filters(), None, [1, 1], [1, 1]), conv
-    # of complex numbers torch makes three real ones, and sums of inputs, filters and results
+    # Of complex numbers torch makes three real convolutions, and sums of inputs, filters and results.
     three = 3 * conv // 4 + B * M * K * K + N * M * 9 + 5 * B * N * K * K
     yield "conv2d, by name", lambda: (A.conv2d.padding, image(), filters(), None, [1, 1], "same"), three if layout.kind == "complex" else conv
     yield "convolution", lambda: (A.convolution, image(), filters(), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1), conv
@@ -179,14 +179,14 @@ def gradients(layout):
 
 
 def attention(layout):
-    """2 samples of 3 heads, 4 queries, 6 keys, heads of 8."""
+    """Attention over 2 samples with 3 heads of size 8, 4 queries and 6 keys."""
     of, dense = layout.of, layout.dense
     q, k = lambda: of(B, 3, M, K), lambda: dense(B, 3, N, K)
     scores = 2 * layout.factor * B * 3 * M * N * K
     yield "_scaled_dot_product_flash_attention_for_cpu", lambda: (A._scaled_dot_product_flash_attention_for_cpu, q(), k(), k()), 2 * scores
-    if layout.kind in ("strided", "turned"):  # elsewhere it raises behind the first product
+    if layout.kind in ("strided", "turned"):  # in other layouts it raises after the first product
         attend = torch.nn.functional.scaled_dot_product_attention
-        # by single operators: both inputs scaled, softmax, the mask added
+        # as single operators: both inputs scaled, softmax, the mask added
         more = B * 3 * (M * K + N * K + 4 * M * N) if layout.kind == "turned" else 0
         yield "scaled_dot_product_attention", lambda: (attend, q(), k(), k()), 2 * scores + more
         yield "scaled_dot_product_attention, mask", lambda: (attend, q(), k(), k(), torch.ones(M, N, dtype=torch.bool)), \
@@ -199,7 +199,7 @@ def attention(layout):
 
 
 def others(layout):
-    """What has one form: lists, look-ups, optimizers, recurrent layers, packed and small numbers."""
+    """Operators without a choice of layout: lists, look-ups, optimizers, recurrent layers, packed and small numbers."""
     tensors = lambda: [positive(M, K), positive(N)]
     n = M * K + N
     for name, (per, *more) in LISTS.items():
@@ -225,7 +225,7 @@ def others(layout):
     bag = torch.tensor([0] * 2 + [1] * (N - 2))
     yield "_embedding_bag_dense_backward", lambda: (A._embedding_bag_dense_backward, positive(2, K), rows(), bag, torch.tensor([2, N - 2]), torch.tensor([]), M,
                                                     False, 0, None), N * K
-    # 3 steps of 2 samples; four gates; inputs of 8 and 6; in the backward pass each gradient as much; the sum of the result
+    # 3 steps of 2 samples, four gates, inputs of 8 and 6. In the backward pass each gradient costs as much; the result is summed.
     layer = 2 * 3 * B * 4 * N * (K + N)
     yield "lstm", lambda: (lstm, positive(3, B, K)), layer
 
@@ -234,7 +234,7 @@ def others(layout):
             lstm(x)[0].sum().backward()
     yield "lstm, trained", lambda: (trained, positive(3, B, K)), 3 * layer + 3 * B * N
     cell = torch.nn.LSTMCell(K, N)
-    # two products; of each number of the state 4 sums, 4 gates, 3 for the cell and 2 for the result
+    # Two products; for each number of the state 4 sums, 4 gates, 3 operations for the cell and 2 for the result.
     yield "lstm_cell", lambda: (cell, positive(B, K)), 2 * B * 4 * N * (K + N) + 13 * B * N
     yield "_int_mm", lambda: (A._int_mm, torch.ones(M * 8, K, dtype=torch.int8), torch.ones(K, N, dtype=torch.int8)), 2 * M * 8 * K * N
     eight = lambda *sizes: positive(*sizes).to(torch.float8_e4m3fn)
@@ -265,11 +265,11 @@ def others(layout):
     yield "mkldnn::_convolution_pointwise_, added", lambda: (mkldnn._convolution_pointwise_.binary, positive(B, N, K, K), image(), filters, None, *args, "add",
                                                              None, None, [], None), conv
     quantized = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(64, 32)), {torch.nn.Linear})
-    yield "a product of somebody else's", lambda: (torch.ops.cprof_sweep.fused_mlp, positive(M, K), positive(K, N)), None
+    yield "an unknown operator", lambda: (torch.ops.cprof_sweep.fused_mlp, positive(M, K), positive(K, N)), None
     yield "quantized::linear_dynamic", lambda: (quantized, positive(M, 64)), None
-    # squares and their sums, one side times -2, and the product of what is put together
+    # Squares and their sums, one side times -2, and the product of the concatenated matrices.
     yield "cdist", lambda: (torch.cdist, positive(30, K), positive(30, K)), 2 * 2 * 30 * K + 30 * K + 2 * 30 * 30 * (K + 2)
-    # four layers, two products of two heads; queries scaled, softmax, the mean of the heads
+    # Four layers, two products of two heads, scaled queries, softmax, the mean of the heads.
     yield "multi_head_attention", lambda: (mha, *[positive(3, B, K)] * 3), \
         4 * 2 * 3 * B * K * K + 2 * 2 * B * 2 * 3 * 3 * (K // 2) + 3 * B * K + 5 * B * 2 * 3 * 3
     mha = torch.nn.MultiheadAttention(K, 2, bias=False)
@@ -281,15 +281,15 @@ def fused_mlp(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 class Refusing(TorchDispatchMode):
-    """Each operator raises."""
+    """Makes each operator raise."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         raise RuntimeError("refused")
 
 
 def samples():
-    """(operator, call, operations) of torch's own samples, the first three of each, and their gradients."""
-    if not importlib.util.find_spec("expecttest"):  # the base of test classes, of which none is made here
+    """(operator, call, operations) of torch's own samples: the first three of each operator, with their gradients."""
+    if not importlib.util.find_spec("expecttest"):  # torch's module imports it for test classes that are not needed here
         sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase)
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.utils.flop_counter import FlopCounterMode
@@ -335,7 +335,7 @@ def main():
         try:
             function, *args = make()
         except Exception:
-            continue  # torch has no such tensor
+            continue  # torch cannot make such a tensor
         ready.append((name, function, args, flops))
     step()
     for name, function, args, flops in ready:
@@ -352,7 +352,7 @@ def main():
         except Exception as error:
             raised = f"{type(error).__name__}: {error}".splitlines()[0]
         step()
-        time.sleep(0.005)  # a file each
+        time.sleep(0.005)  # so that each step's trace gets its file
         told.append({"name": name, "raised": raised, "flops": flops})
     with open(out, "w", encoding="utf-8") as file:
         json.dump(told, file)

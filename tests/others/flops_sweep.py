@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floating-point operations of every operator that preload/flops/flops.def has a formula for: flops_sweep.py [KIND...]
+"""Checks the floating-point operations of every operator that has a formula in preload/flops/flops.def: flops_sweep.py [KIND...]
 
-Runs flops_cases.py under the library, a trace for each call, in each layout, raising and not. An operator has to count what was worked out by
-hand (or what torch.utils.flop_counter counts); an operator that raised, nothing. Where the layout is not a plain one, it may be `unknown`
-instead, but never something else, and never silently nothing. Prints what is unknown; exit code 1 when something was wrong, or when an operator
-of the list was never called, for no reason that stands below."""
+Runs flops_cases.py under the library with a trace for each call, in each layout, with and without exceptions. cprof must count what was worked out
+by hand (or by torch.utils.flop_counter), and nothing for an operator that raised. In a layout that is not plain, cprof may count the operator as
+`unknown` instead. Prints the unknown operators. Exit code 1 if a count was wrong, or if an operator of the list was never called and is not in
+NOT_CALLED."""
 
 import collections
 import json
@@ -22,16 +22,16 @@ PLAIN = ("strided", "turned", "complex")
 KINDS = (*PLAIN, "coo", "csr", "csc", "bsr", "mkldnn", "nested", "raising", "samples")
 LIMIT_S = 900
 
-# Operators that this sweep cannot call, by how their names begin or what stands in them.
+# {reason: pattern of the names of operators that this sweep cannot call}
 NOT_CALLED = {
     "another device's": r"cudnn|miopen|aten::_flash_attention|_efficient_attention|_cslt|semi_structured|_mixed_dtypes|_weight_int4pack_mm$|"
                         r"_with_scales_and_zeros|_conv_depthwise2d|_depthwise3d|_scaled_grouped|overrideable|flash_attn::|"
                         r"_scaled_dot_product_flash_attention(_backward)?$|_thnn_fused|_scaled_dot_product_cudnn|_fused_rms_norm_backward",
     "only oneDNN's graphs call it": r"onednn::|_wrapped_quantized|_dyn_quant|_convolution_transpose_pointwise|_scaled_mm_v2|_sparse_mm_reduce",
 }
-# (sample, FlopCounterMode's number): ours.
-GROUPS = "it leaves the groups out of account in the gradient of a weight"
-INSIDE = "it does not see the products inside linalg_pinv and inside operators that are written in Python, which are one operator to it"
+# {(sample, FlopCounterMode's number): (cprof's number, why FlopCounterMode is wrong)}
+GROUPS = "it ignores groups in the gradient of a weight"
+INSIDE = "it does not see the products inside linalg_pinv and inside operators written in Python"
 OTHERWISE = {
     ("nn.functional.conv1d", 384): (288, GROUPS),
     ("nn.functional.conv2d", 1152): (864, GROUPS),
@@ -49,20 +49,20 @@ OTHERWISE = {
     ("linalg.lstsq", 540): (594, INSIDE),
     ("linalg.lstsq", 816): (888, INSIDE),
 }
-# What FlopCounterMode counts nothing for.
+# Operators that FlopCounterMode does not count.
 NOT_THEIRS = {"aten::mv", "aten::dot", "aten::vdot", "aten::addmv", "aten::addmv_", "aten::addbmm", "aten::addbmm_", "aten::addmm_", "aten::baddbmm_",
               "aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"}
 ELEMENT_WISE = {"ELEMENTS", "FIRST", "REDUCE", "LIST", "COPY", "GATHER", "BAG"}
 
 
 def rows():
-    """{operator: formula} of the list."""
+    """{operator: formula} of flops.def."""
     text = (ROOT / "preload/flops/flops.def").read_text()
     return dict(re.findall(r'^FLOPS\("([^"]+)", (\w+),', text, re.M))
 
 
 def run(kind, folder):
-    """[(what the program says of a call, its trace)]."""
+    """[(the program's entry for a call, the call's trace)]."""
     out = folder / "told"
     env = dict(os.environ, LD_PRELOAD=str(BUILD / "libcprof.so"), CPROF_FOLDER=str(folder / "traces"), CPROF_STEP="manual", CPROF_SKIP_FIRST="1",
                CPROF_WARMUP="0", CPROF_ACTIVE="1", CPROF_REPEAT="0", OMP_NUM_THREADS="1")
@@ -71,7 +71,7 @@ def run(kind, folder):
         raise SystemExit(f"{kind}: the program failed: {done.stderr[-2000:]}")
     told = json.loads(out.read_text())
     traces = sorted((folder / "traces").glob("*.json"), key=lambda path: [int(part) for part in path.name.split(".")[1].split("-")])
-    if len(traces) - len(told) not in (0, 1):  # what is behind the last step has one, too
+    if len(traces) - len(told) not in (0, 1):  # the time after the last step may have a trace, too
         raise SystemExit(f"{kind}: {len(told)} calls, {len(traces)} traces: {done.stderr[-2000:]}")
     return list(zip(told, (json.loads(path.read_text()) for path in traces)))
 
@@ -82,18 +82,18 @@ def counted(trace, only=None):
 
 
 def judge(kind, call, flops, unknown):
-    """What is wrong, or nothing."""
+    """The fault in the count of a call, as text; empty if there is none."""
     if call["raised"] and kind != "samples":
         return f"raised and counted {flops}" if flops else ""
     if call["flops"] is None:
-        return "" if unknown else f"{flops}, but nobody knows"
+        return "" if unknown else f"{flops}, but its operations are unknown"
     if flops == call["flops"] or (unknown and not flops and kind not in PLAIN):
         return ""
     return f"{flops}, not {call['flops']}" + (f"; unknown: {unknown}" if unknown else "")
 
 
 def sweep(kind, known, called):
-    """How many were wrong."""
+    """Checks all calls of a kind. Returns the number of wrong counts."""
     theirs = {name for name, formula in known.items() if formula not in ELEMENT_WISE} - NOT_THEIRS
     bad, n, refused, unknowns = 0, 0, 0, collections.Counter()
     with tempfile.TemporaryDirectory(prefix="flops-") as folder:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frameworks.py NAME: a training run, or what comes nearest to one, of a framework that people train with; a result that is the same in each run.
+"""frameworks.py NAME: a training run of a popular framework, or the nearest thing to one. Its result is the same in each run.
 
-    frameworks.py --can      # the names of those that this interpreter can import, and after a colon what the others lack
+    frameworks.py --can      # lists the frameworks, each with the packages that this interpreter lacks for it after a colon
 
-Results are the only line on stdout. What frameworks print themselves, with times and progress, goes to log.txt in the working folder, all of it
-to stderr when the run fails.
+The result is the only line on stdout. The frameworks' own output, with times and progress, goes to log.txt in the working folder, and to stderr if
+the run fails.
 """
 
 import importlib.util
@@ -43,7 +43,7 @@ def free_port():
 
 
 def loop(torch, model, optimizer, loss, steps=12):
-    """The usual loop; `loss()` of each step."""
+    """The usual training loop. Returns the values of `loss()`."""
     losses = []
     for _ in range(steps):
         value = loss()
@@ -94,7 +94,7 @@ def lightning():
 
 
 def lightning_profiled():
-    """With torch.profiler's own recording beside cprof's."""
+    """torch.profiler records beside cprof."""
     return fit_lightning(profiler="pytorch")
 
 
@@ -211,7 +211,7 @@ def deepspeed():
 
 
 def ray():
-    """Two workers, processes that a daemon of Ray starts."""
+    """Two worker processes, started by a daemon of Ray."""
     import ray as framework
     framework.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 
@@ -282,7 +282,7 @@ def torchrl():
 
 
 def fastai():
-    """Its optimizers are its own: no step is seen."""
+    """fastai has its own optimizers, so cprof finds no steps."""
     import fastai.callback.all  # noqa: F401 (gives learners fit_one_cycle() and no_bar())
     from fastai.basics import CrossEntropyLossFlat, DataLoaders, Learner, accuracy
     torch = seeded()
@@ -327,7 +327,7 @@ def xgboost():
 
 
 def sklearn():
-    """Folds in worker processes, by joblib."""
+    """joblib runs the folds in worker processes."""
     from sklearn.datasets import make_classification
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import cross_val_score
@@ -346,7 +346,7 @@ def onnxruntime():
     return [session.run(None, {"x": numpy.full((2, 4), i, numpy.float32)})[0].sum().item() for i in range(20)]
 
 
-# What each imports, first the package that it is named for.
+# The packages that each function imports, the framework first.
 NEEDS = {
     lightning: "lightning torch", lightning_profiled: "lightning torch", lightning_ddp: "lightning torch", composer: "composer torch",
     transformers: "transformers accelerate torch", trl: "trl datasets tokenizers transformers", peft: "peft transformers torch",
@@ -361,7 +361,7 @@ def missing(function):
 
 
 def run(function):
-    """The result on stdout; everything else in log.txt."""
+    """Prints the result to stdout, and everything else to log.txt."""
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     out, err = os.dup(1), os.dup(2)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other people's programs with the library and without: nothing may be different.
+"""Runs other people's programs with the library and without: nothing may differ.
 
     run.py [--quick] [--only WORD,WORD] [--list]
 
-Runs each case of the list below, in a folder of its own, twice or more (compare.py). Prints a line for each; exit code 1 when one was different.
-What this machine lacks is skipped with the reason. `make other-programs` takes an hour on two CPUs; --quick is what `make test` runs.
+Runs each case below twice or more, in a folder of its own (compare.py). Prints a line for each. Exit code 1 if a case differs.
+Cases that this machine cannot run are skipped with the reason. `make other-programs` takes an hour on two CPUs; `make test` runs --quick.
 """
 
 import argparse
@@ -30,7 +30,7 @@ ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 LIBRARY, WAKE, PROGRAMS = BUILD / "libcprof.so", BUILD / "e2e/libwake.so", BUILD / "e2e"
 
-# CPython's own tests, those of what a preloaded library with a thread could disturb.
+# CPython's own tests of what a preloaded library with a thread could disturb.
 CPYTHON = """
     test_thread test_threading test_threadsignals test_threading_local test_subprocess test_signal test_ctypes test_gc test_faulthandler
     test_fork1 test_posix test_os test_io test_sys test_sys_settrace test_exceptions test_atexit test_resource test_mmap test_select test_poll
@@ -42,10 +42,11 @@ CPYTHON = """
     test_readline test_code_module test_import test_importlib test_largefile test_openpty test_setcomps test_syslog test_sched test_timeout
 """.split()
 
-# Not the leader of its session, which opening a pseudo-terminal would give a terminal whose end is SIGHUP: test_pty up to 3.7.
+# Runs the command as a child of sh, not as the leader of its session: a leader that opens a pseudo-terminal (test_pty up to 3.7) gets that as its
+# terminal, and SIGHUP when it closes.
 FOLLOWS = ["sh", "-c", '"$@"; exit $?', "sh"]
 
-# It waits for ever where the kernel has vsock without a loopback: the process is ended by its time limit, without results, also without the library.
+# These tests hang where the kernel has vsock without a loopback, with or without the library. The time limit would end the process without results.
 HANGS = "*VSOCK*"
 
 TORCH = ("autograd_threads dataloader_fork dataloader_spawn spawn_queue shared_tensors hogwild jit compile export gloo_ddp checkpoint fx "
@@ -54,20 +55,20 @@ TORCH = ("autograd_threads dataloader_fork dataloader_spawn spawn_queue shared_t
 
 @dataclasses.dataclass
 class Check:
-    """A command that runs the library itself, and must exit with 0."""
+    """A command that loads the library itself and must exit with 0."""
     name: str
     command: List[str]
     quick: bool = False
     modes: tuple = ("checked",)
 
     def run(self):
-        """What it said, where it was wrong."""
+        """The output of the command if it failed."""
         done = subprocess.run(self.command, env=dict(os.environ, BUILD=str(BUILD)), capture_output=True, text=True, timeout=1800)
         return [] if done.returncode == 0 else [*(done.stdout + done.stderr).splitlines(), f"exit code {done.returncode}"]
 
 
 def lacks(*programs):
-    """What of these is not installed."""
+    """Those of the programs that are not installed."""
     return [name for name in programs if not shutil.which(name)]
 
 
@@ -95,7 +96,7 @@ def tests_of(python):
 
 
 def cpython_cases():
-    """One case for each of CPython's tests, of the interpreters asked for, else of the oldest and the newest."""
+    """One case for each of CPython's tests, for the interpreters in OTHER_PYTHONS, else for the oldest and the newest."""
     found = pythons()
     if not found:
         yield "CPython's tests", "no Python here has its package `test`"
@@ -112,7 +113,7 @@ def cpython_cases():
 
 
 def script_cases():
-    """Shell, tools, and surroundings in which something is missing."""
+    """The shell, tools, and confined surroundings."""
     yield Case("everyday commands", ["bash", str(HERE / "everyday.sh")], quick=True)
     for name, needs in {"git": ["git"], "tar": ["tar", "xz"], "make": ["make"], "gcc": ["gcc", "g++"], "perl": ["perl"], "tcl": ["tclsh"],
                         "node": ["node"], "java": ["java"], "sqlite": ["sqlite3"], "postgres": ["psql", "setpriv"], "tmux": ["tmux"],
@@ -123,8 +124,8 @@ def script_cases():
         yield (name, f"no {missing[0]} here") if missing else Case(
             name, ["bash", str(HERE / "tools.sh"), name, str(HERE)], results=["*.o", "t.db", "r/.git/refs/heads/*"],
             modes=MODES[:1] if name == "postgres" else MODES[:2], quick=name in ("git", "perl", "gcc"))
-    # Where a process that records may not have another thread (new user namespaces, users that change with capabilities kept), or a call that
-    # it does not make itself is death, only the programs that these tools start record.
+    # In these cases the tool itself must not record, only the programs that it starts: with cprof's thread it could not enter a user namespace or
+    # change its user with capabilities kept, and under the seccomp filter a call of that thread would kill it.
     alone = ("seccomp", "processes", "other_user", "unshare")
     root = "needs root" if os.geteuid() else ""
     for name in ("no_files few_files memory stack file_size file_size_signal cpu no_new_privs seccomp seccomp_off static closed odd_env deleted_folder "
@@ -136,7 +137,7 @@ def script_cases():
 
 
 def watcher_cases():
-    """Debuggers and tracers on a program that records."""
+    """Debuggers and tracers that run or trace a recording program."""
     for name, needs in {"gdb": ["gdb"], "strace": ["strace"], "ltrace": ["ltrace"], "valgrind": ["valgrind"]}.items():
         missing = lacks(*needs)
         yield (name, f"no {missing[0]} here") if missing else Case(
@@ -164,14 +165,14 @@ def torch_cases():
 
 
 def torch_test_cases():
-    """PyTorch's own tests. Their version is not that of the torch here: some fail, also without the library."""
+    """PyTorch's own tests. Their version may differ from the torch here, so some fail with and without the library."""
     for name, arguments, more in torch_tests(BUILD):
         yield (name, more) if arguments is None else Case(name, [sys.executable, *arguments], env=more, junit="junit.xml", modes=("idle", "stacks"),
                                                           limit_s=1800)
 
 
 def framework_cases():
-    """Training runs of frameworks, by the interpreter in OTHER_FRAMEWORKS, else by this one."""
+    """Training runs of frameworks under the interpreter in OTHER_FRAMEWORKS, else under this one."""
     python, script = os.environ.get("OTHER_FRAMEWORKS", sys.executable), str(HERE / "frameworks.py")
     for line in subprocess.run([python, script, "--can"], capture_output=True, text=True, timeout=60).stdout.splitlines():
         name, _, lacking = line.partition(":")
@@ -180,7 +181,7 @@ def framework_cases():
 
 
 def memray_case():
-    """memray's unwinder keeps a pipe in a variable of the process, and its allocator hook runs on each thread. In an environment of its own below BUILD."""
+    """memray's unwinder keeps a pipe in a global variable, and its allocator hook runs on every thread. It is installed in an environment below BUILD."""
     python = BUILD / "venv-memray/bin/python"
     is_there = lambda: python.exists() and subprocess.run([str(python), "-c", "import memray"], capture_output=True, timeout=60).returncode == 0
     for command in [[sys.executable, "-m", "venv", str(python.parents[1])], [str(python), "-m", "pip", "install", "-q", "memray"]]:
@@ -193,7 +194,7 @@ def memray_case():
 
 @functools.lru_cache(None)
 def older_build():
-    """(path, None) of libcprof.so as it was before copies were hidden, or (None, reason)."""
+    """(path, None) of a libcprof.so from before cprof handled other copies of itself, or (None, reason)."""
     commit, path = "1c9057e", BUILD / "older/build/libcprof.so"
     if subprocess.run(["git", "-C", ROOT, "cat-file", "-e", commit + "^{commit}"], capture_output=True, timeout=60).returncode:
         return None, f"no commit {commit} in this clone"
@@ -206,7 +207,7 @@ def older_build():
 
 
 def worker_cases():
-    """Servers and pools whose workers run operators. The servers are installed below BUILD."""
+    """Servers and pools whose workers run operators. The servers are installed into a folder below BUILD."""
     folder, script = BUILD / "servers", HERE / "workers.py"
     env = {"PYTHONPATH": str(folder)}
     is_there = lambda name: subprocess.run([sys.executable, "-c", f"import {name}"], env={**os.environ, **env}, capture_output=True,
@@ -227,7 +228,7 @@ def worker_cases():
 
 
 def preload_cases():
-    """A library that exports dlsym(), and an older build of cprof, before this one and behind it."""
+    """A library that exports dlsym(), and an older build of cprof, each before and after cprof in LD_PRELOAD."""
     for name, (path, reason) in {"a library that exports dlsym": (str(PROGRAMS / "libdlsymhook.so"), None), "an older build": older_build()}.items():
         if reason:
             yield name, reason
@@ -243,7 +244,7 @@ def preload_cases():
 def build_case():
     if lacks("make", "gcc"):
         return "this project", "no make or gcc here"
-    # The harness' own BUILD names the folder of what is tested.
+    # env -u BUILD: the harness's BUILD names the folder of the tested build.
     copied = " ".join(f"'{ROOT / name}'" for name in ("preload", "cupti", "writer", "tests", "Makefile"))
     text = (f"set -e -o pipefail; cp -r {copied} .; git init -q .; env -u BUILD make -j2 build/libcprof.so 2>&1 | sort; "
             "test -s build/libcprof.so")
@@ -251,27 +252,27 @@ def build_case():
 
 
 def flops_case():
-    """Not a comparison: the program is right or wrong by itself."""
+    """The counts of FLOPs: a check, not a comparison."""
     done = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, timeout=300)
     name = "FLOPs of operators"
     return (name, "no PyTorch here") if done.returncode else Check(name, [sys.executable, str(HERE / "flops_sweep.py")])
 
 
 def matrix_case():
-    """The tests of which `make test` runs one case of each kind (matrix() of tests/e2e/conftest.py), and those of torch, which `make test` starts without its compiler."""
+    """The tests that `make test` runs only in part: those with matrix() of tests/e2e/conftest.py, and those of torch, which `make test` starts without its compiler."""
     tests = sorted({str(path) for path in (ROOT / "tests/e2e").glob("test_*.py") if re.search(r"matrix\(|torch", path.read_text())})
     return Check("full matrices", ["env", "FULL_MATRICES=1", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests])
 
 
 def wheel_case():
-    """Built by zig, which pip brings, and installed into a fresh environment."""
+    """A wheel built with zig, which pip installs, in a fresh environment."""
     text = ("make -s wheel WHEEL=\"--out '$PWD/build/dist'\" && "
             "WHEEL=$(ls -t build/dist/cprof-*.whl | head -n 1) \"$0\" -m pytest -q -p no:cacheprovider tests/e2e/test_wheel.py")
     return Check("wheel", ["env", "-C", str(ROOT), "bash", "-c", text, sys.executable])
 
 
 def all_cases(quick):
-    """Looking for PyTorch and interpreters takes seconds: not in the short form, which leaves them to other tests."""
+    """All cases. --quick leaves out those for which the search for PyTorch and interpreters takes seconds."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
         yield from (*server_cases(), *worker_cases(), *preload_cases(), *torch_cases(), *torch_test_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case(),
@@ -285,7 +286,7 @@ def main():
     parser.add_argument("--mode", choices=MODES)
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and a test of CPython's then never ends
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in background jobs, where a test of CPython's then never ends
     bad, done, words = 0, 0, args.only.split(",")
     with tempfile.TemporaryDirectory(prefix="others-") as folder:
         os.chmod(folder, 0o755)

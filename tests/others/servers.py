@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""servers.py NGINX: a web server under load: every answer is whole, reloading and ending work, its log has nothing to say."""
+"""servers.py NGINX: a web server under load. Every answer must be whole, reload and quit must work, and the error log must be empty."""
 
 import concurrent.futures
 import hashlib
@@ -23,7 +23,7 @@ http {{ access_log {here}/access.log; client_body_temp_path {here}/t; proxy_temp
 
 
 def client(port):
-    """Requests over one connection; the distinct answers."""
+    """Sends requests over one connection. Returns the distinct answers."""
     found = set()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
     for n in range(REQUESTS):
@@ -40,7 +40,7 @@ def workers(pid):
 
 
 def wait_for_new_workers(pid, old):
-    """An old one may take a connection, and end behind its first request."""
+    """Waits for the end of the old workers: an old worker may take a connection and end after its first request."""
     end = time.monotonic() + WAIT_S
     while old & workers(pid) and time.monotonic() < end:
         time.sleep(0.02)

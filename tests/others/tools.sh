@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One tool of developers each: tools.sh NAME FOLDER-OF-THIS-FILE. Prints the same each time. Run by bash in an empty folder.
+# Uses a tool of developers: tools.sh NAME FOLDER-OF-THIS-FILE. Prints the same in each run. Runs under bash in an empty folder.
 set -u
 here=$2
 export GIT_AUTHOR_DATE='2026-01-01T00:00:00Z' GIT_COMMITTER_DATE='2026-01-01T00:00:00Z' GIT_CONFIG_NOSYSTEM=1

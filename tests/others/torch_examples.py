@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch_examples.py NAME: what PyTorch's documentation shows, one example each, with results that are the same in each run."""
+"""torch_examples.py NAME: an example in the style of PyTorch's documentation, with the same results in each run."""
 
 import copy
 import hashlib
@@ -95,7 +95,7 @@ def spawn_queue():
 def fails(rank):
     if rank == 1:
         raise ValueError("rank 1 fails")
-    time.sleep(WAIT_S)  # is there when the other one fails: spawn() says in a line that it ends it
+    time.sleep(WAIT_S)  # still runs when rank 1 fails: spawn() prints a line that it ends this rank
 
 
 def shared_tensors():
@@ -227,7 +227,7 @@ def random():
 
 
 def profiler_inside():
-    """The program profiles itself: its own table and trace are what they are."""
+    """The program profiles itself with torch.profiler: its table and trace must be the same."""
     from torch.profiler import ProfilerActivity, profile, schedule
     model, made = net(), []
     with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=2, repeat=2), record_shapes=True,
@@ -237,7 +237,7 @@ def profiler_inside():
             p.step()
     averages = p.key_averages(group_by_input_shape=True)
     for e in sorted(averages, key=lambda e: (e.key, str(e.input_shapes))):
-        python = e.key.startswith(("<built-in ", "nn.Module: ")) or "): " in e.key  # sees the hooks of CPROF_WITH_MODULES
+        python = e.key.startswith(("<built-in ", "nn.Module: ")) or "): " in e.key  # Python functions include the hooks of CPROF_WITH_MODULES
         if not python and not e.key.startswith(("ProfilerStep", "[memory]")):
             print(e.key, e.count, e.input_shapes, e.flops, e.cpu_memory_usage, e.self_cpu_memory_usage)
     p.export_chrome_trace("t.json")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own test files. A wheel has torch.testing but not test/*.py: those are Debian's source package, of a version that need not be that of
-the torch under test. What fails because of that fails without the library, too, and is no difference.
+"""PyTorch's own test files. A wheel has torch.testing but not test/*.py, so the files come from Debian's source package, whose version may differ
+from the torch under test. A test that fails because of that also fails without the library, and is no difference.
 
-OTHER_TORCH_TESTS names the folder test/ of a source tree; else apt-get fetches the package, once, with this machine's own sources."""
+OTHER_TORCH_TESTS names the folder test/ of a source tree. Without it, apt-get fetches the package once, from this machine's own sources."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ SUITE = "trixie"
 NEEDED = ("expecttest", "hypothesis", "pytest", "pytest-timeout")
 APT_SOURCES = pathlib.Path("/etc/apt/sources.list.d/debian.sources")
 
-# One pytest process each: what they do is much the same as in the files that are not here.
+# {group: files}; one pytest process a group. PyTorch's other files test much the same.
 GROUPS = {
     "profiler": "profiler/test_profiler profiler/test_profiler_tree profiler/test_record_function profiler/test_torch_tidy "
                 "profiler/test_memory_profiler profiler/test_kineto profiler/test_execution_trace test_itt",
@@ -29,18 +29,18 @@ GROUPS = {
     "dispatch": "test_overrides test_dispatch test_static_runtime test_autocast test_functional_optim lazy/test_bindings",
     "store": "distributed/test_store",
 }
-# Of these groups not all is run.
+# {group: pytest -k expression} for groups that run in part.
 CHOSEN = {
-    "dataloader": "not (Segfault or error_traceback or proper_exit)",  # they crash or wait on purpose, for minutes
+    "dataloader": "not (Segfault or error_traceback or proper_exit)",  # these tests crash or wait on purpose, for minutes
     "small": "not test_hook_registration",
     "hooks of modules": "test_hook_registration",
 }
-# It counts the entries of torch's tables of hooks, where CPROF_WITH_MODULES=1 has two (scripts/LIMITS.md).
+# The test counts the entries of torch's tables of hooks, and CPROF_WITH_MODULES=1 adds two (scripts/LIMITS.md).
 SETTINGS = {"hooks of modules": {"CPROF_WITH_MODULES": "0"}}
 
 
 def _ran(command, folder):
-    """None, or the last line of what it said."""
+    """Runs a command. Returns None, or the last line of its output if it failed."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -49,7 +49,7 @@ def _ran(command, folder):
 
 
 def _source_list(folder):
-    """Of source packages, from where this machine has its own; None where it is no Debian."""
+    """A list of apt sources for source packages, from this machine's own mirror; None if this is no Debian."""
     try:
         text = APT_SOURCES.read_text()
     except OSError:

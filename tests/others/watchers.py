@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""watchers.py NAME FOLDER-OF-PROGRAMS: a debugger or tracer on a program that records; says the same each time."""
+"""watchers.py NAME FOLDER-OF-PROGRAMS: a debugger or tracer on a recording program. Prints the same in each run."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ def run(*command, **more):
 
 
 def gdb(strict):
-    """Runs one under the debugger, and is attached to another, which goes on afterwards."""
+    """Runs a program under the debugger, then attaches to another program, which goes on after the detach."""
     done = run("gdb", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", "break puts", "-ex", "break printf", "-ex", "run", "-ex", "bt 2",
                "-ex", "delete", "-ex", "continue", "--args", strict, "none", "marks")
     print(*[re.sub(r"process \d+", "process", line) for line in done.stdout.splitlines() if re.search(r"^#1|exited with|^\d{10}", line)], sep="\n")
@@ -26,7 +26,7 @@ def gdb(strict):
 
 
 def tracer(name, strict):
-    """A traced program and its children do what they do."""
+    """A traced program and its children print and exit as without the library."""
     done = run(name, "-f", "-o", "trace", "sh", "-c", f"{strict} none marks; echo $?; sh -c 'echo child; kill -TERM $$'; echo $?")
     print(done.stdout, done.returncode)
     with open("trace", errors="replace") as file:
@@ -34,7 +34,7 @@ def tracer(name, strict):
 
 
 def valgrind(strict):
-    """No error of memory or leak that is not there without."""
+    """The library adds no memory error and no leak."""
     done = run("valgrind", "-q", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite", "--error-exitcode=99", strict,
                "none")
     print(done.stdout, done.returncode, done.stderr)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""workers.py KIND END: servers and pools whose workers run operators and mark no steps, and how they end.
+"""workers.py KIND END: servers and pools whose workers run operators without marking steps, and the ways in which they end.
 
-    uvicorn, uvicorn-2, gunicorn, gunicorn-preload    term (the server ends them), kill (SIGKILL, the server goes on)
-    fork, spawn, forkserver, fork-awake, spawn-awake  close (they return), terminate (SIGTERM); -awake: the parent has made a tensor
+    uvicorn, uvicorn-2, gunicorn, gunicorn-preload    term (the server ends its workers), kill (SIGKILL, the server goes on)
+    fork, spawn, forkserver, fork-awake, spawn-awake  close (workers return), terminate (SIGTERM); -awake: the parent has made a tensor
 
-Prints the same with the library and without, when each operator is in a whole trace or in the open file of a worker that was killed, and one
-line says so where it cannot be."""
+Prints the same with and without the library if each operator is in a whole trace or in the open file of a killed worker. Where cprof cannot
+record the workers, one line must report it."""
 
 import collections
 import contextlib
@@ -37,7 +37,7 @@ USUAL = r"cprof: (no step was marked|rank 0: 1 trace, ).*"
 # ---- what workers do ----
 
 def work(_=None):
-    """An operator that the library counts; who ran it."""
+    """Runs an operator. Returns the pid that ran it."""
     global net
     import torch
     if "net" not in globals():
@@ -67,7 +67,7 @@ def wsgi(environ, start):
 
 
 def pool(kind, end):
-    """A program with a pool: says who did what, and ends it when it is told."""
+    """A program with a pool. Prints the number of tasks of each worker, and ends the pool after a line on stdin."""
     method, _, awake = kind.partition("-")
     if awake:
         import torch
@@ -84,10 +84,10 @@ if __name__ == "workers" and "--preload" in sys.argv:
     work()  # gunicorn loads this file before it forks
 
 
-# ---- what is looked at ----
+# ---- checks ----
 
 def ask(port):
-    """Who answered how often."""
+    """Asks the server TASKS times. Returns the number of answers of each worker."""
     found, end = collections.Counter(), time.monotonic() + WAIT_S
     while found.total() < TASKS and time.monotonic() < end:
         try:
@@ -100,20 +100,20 @@ def ask(port):
 
 
 def operators(folder):
-    """{file: how often it holds work()'s operator}."""
+    """{file: number of work()'s operators in it}."""
     found = {}
     for path in sorted(folder.glob("*")):
         if path.suffix in (".json", ".part"):
             trace = json.loads(path.read_text())
             assert trace["cprof"]["lost"]["total"] == 0, path
-            # a worker may be killed when its file is whole, before it has its last name
+            # A kill may come when the file is whole but not yet renamed.
             assert trace["cprof"]["complete"] or path.suffix == ".part", path
             found[path.name] = sum(event["name"] == "aten::linear" for event in trace["traceEvents"])
     return found
 
 
 def await_operators(folder, count):
-    """Waits until all of them are on disk. Files may be in the middle of a write."""
+    """Waits until all operators are on disk. A file may be in the middle of a write."""
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         with contextlib.suppress(ValueError, OSError):
@@ -123,23 +123,23 @@ def await_operators(folder, count):
 
 
 def faults(folder, kind, end, workers, lines):
-    """What of the files and the lines is not as it should be."""
+    """The faults in the files and in cprof's lines, as text."""
     found = operators(folder)
     told = [line for line in lines if re.fullmatch(FORKED, line)]
     yield from (line for line in lines if not re.fullmatch(f"{FORKED}|{USUAL}", line))
     if len(told) != (kind in UNTRACED):
         yield f"{len(told)} lines: {told}"
     if kind in UNTRACED:
-        workers = {os.getpid(): 1} if kind == "gunicorn-preload" else {}  # what it did itself
+        workers = {os.getpid(): 1} if kind == "gunicorn-preload" else {}  # the server itself ran one operator
     if sorted(filter(None, found.values())) != sorted(workers.values()):
         yield f"{found} instead of {workers}"
-    # a pool that is terminated also tells its workers to return
+    # only SIGKILL leaves open files: a pool that is terminated also lets its workers return
     if end == "kill" and kind not in UNTRACED and not {f"prestep.{pid}.part" for pid in workers} <= set(found):
         yield f"{found} of {workers}, which were killed"
 
 
 def main(kind, end):
-    """Runs one and prints what came of it."""
+    """Runs a server or a pool, and prints the results."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch without its compiler until something is asked of it. Python loads this file at its start where the folder is in PYTHONPATH.
+"""PyTorch without its compiler until the program uses it. Python loads this file at its start where the folder is in PYTHONPATH.
 
-The first optimizer imports torch._dynamo, and torch.profiler torch._inductor. Each takes as long as the rest of torch. Here they hold
-what training in eager mode calls of them; for whoever asks for anything else, the real ones take their place.
-torch itself imports torch.export and the functions of the device "meta". Only the compiler needs them, so they come with it.
-The garbage collector does not run while torch is imported, and never looks at what torch made by then. Together that saves almost half of
-the time of an empty program.
+The first optimizer imports torch._dynamo, and torch.profiler imports torch._inductor. Each takes as long as the rest of torch. The
+stand-ins here hold what training in eager mode calls; any other name loads the real modules in their place.
+torch itself imports torch.export and the functions of the device "meta", which only the compiler needs: they load with the compiler.
+The garbage collector does not run while torch is imported, and never visits the objects of the import. Together that saves almost
+half of the time of an empty program.
 WHOLE_TORCH=1 in the environment keeps all of torch.
 """
 
@@ -32,23 +32,23 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == "torch":
             gc.set_threshold(100_000)
-        if name == "torch._meta_registrations":  # one of the last that torch imports
+        if name == "torch._meta_registrations":  # one of the last modules that torch imports
             gc.freeze()
             gc.set_threshold(THRESHOLD)
         package = ".".join(name.split(".")[:2])
         if package not in PACKAGES:
             return None
-        from importlib.machinery import ModuleSpec, PathFinder  # which other programs need not wait for
+        from importlib.machinery import ModuleSpec, PathFinder  # imported late: programs without torch do not need it
         if name in STAND_INS:
             return ModuleSpec(name, self, is_package=name == package)
         return PathFinder.find_spec(name, real(package).__path__)
 
     def create_module(self, spec):
-        """As Python makes it."""
+        """Returns None: Python makes the module."""
 
     def exec_module(self, module):
         def more(name):
-            if name.startswith("__"):  # who goes through all modules asks for these
+            if name.startswith("__"):  # code that visits all modules asks for these
                 raise AttributeError(name)
             if f"{module.__name__}.{name}" in STAND_INS:
                 return importlib.import_module(f"{module.__name__}.{name}")
@@ -61,7 +61,7 @@ class Finder:
 
 
 def complete_generators():
-    """What torch._prims.rng_prims does when the functions of the device "meta" import it: without, there is no torch.Generator()."""
+    """Does what the import of torch._prims.rng_prims does with the functions of the device "meta". torch.Generator() needs it."""
     import torch
     if hasattr(torch._C, "_set_generator_metaclass"):
         from torch._opaque_base import OpaqueBaseMeta
@@ -72,7 +72,7 @@ FINDER = Finder()
 
 
 def real(name):
-    """The real module, in place of its stand-in and of all others."""
+    """Removes all stand-ins and returns the real module."""
     import importlib
     if FINDER in sys.meta_path:
         sys.meta_path.remove(FINDER)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on the CPU with one fault, or none: cpu.py NAME --share X. planted.py says what is wrong in each."""
+"""Training on the CPU with one fault, or none: cpu.py NAME --share X. planted.py describes the fault of each program."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ from harness import Blocks, Program, main
 
 
 class Training(Program):
-    """An MLP and SGD. Programs change one part of the step."""
+    """An MLP with SGD. Each program overrides one part of the step."""
     rows, width, depth = 128, 512, 4
 
     def __init__(self):
@@ -72,7 +72,7 @@ class ParsedInLoop(Training):
 
 
 class Disk(torch.utils.data.Dataset):
-    """Samples of a slow disk, which are read 16 at a time in batch_ms."""
+    """Samples of a slow disk, which reads 16 samples in batch_ms."""
 
     def __init__(self, batch_ms, width):
         self.wait, self.sample = batch_ms / 1e3, torch.randn(width)
@@ -87,7 +87,7 @@ class Disk(torch.utils.data.Dataset):
 
 
 class SlowLoader(Blocks, Training):
-    """size: milliseconds of a batch in the one worker."""
+    """size: milliseconds of a batch in the only worker."""
     rows = 16
     width, depth = 1024, 4
     batches = None
@@ -237,7 +237,7 @@ class Saves(Training):
 
 
 class Temporaries(Training):
-    """A penalty with a large temporary for each operator, or in place. size: the elements that have temporaries."""
+    """A penalty that makes a large temporary in each operator, or works in place. size: the elements with temporaries."""
     unit, limit = 12 << 20, 12 << 20
 
     def __init__(self):

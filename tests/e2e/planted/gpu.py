@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on the simulated GPU (tests/sim) with one fault, or none. The operators are torch's, their kernels are simulated."""
+"""Training on the simulated GPU (tests/sim) with one fault, or none. Operators run in torch; their kernels are simulated."""
 
 import ctypes
 import os
@@ -58,7 +58,7 @@ def copy_pageable(x):
 
 
 class Gpu(Program):
-    """80 kernels, launched ahead of the device, and one .item() at the end of the step."""
+    """Each step launches 80 kernels ahead of the device, and calls .item() once at its end."""
     clock = staticmethod(time.perf_counter)
     kernels = 80
 
@@ -103,7 +103,7 @@ class MallocEachStep(Gpu):
 
 
 class PageableCopy(Gpu):
-    """The batch has 24 MiB. What does not go by pageable memory is on the device already."""
+    """The batch has 24 MiB. size: the bytes that are copied from pageable memory; the rest is on the device already."""
     unit, limit = 24 << 20, 24 << 20
 
     def __init__(self):

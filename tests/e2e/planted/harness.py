@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes a fault so that it costs a share of the step, measures what it truly costs, then marks the steps that cprof records.
+"""Sizes a fault so that it costs a share of the step, measures its true cost, then marks the steps that cprof records.
 
-A program has step(size), where size 0 is the healthy step. main() prints one line of JSON: cost_ms is what the fault adds to
-a step, measured just before the recorded steps, and recorded_ms the mean of those by the wall clock.
+A program has step(size), where size 0 is the healthy step. main() prints one line of JSON: cost_ms is the time that the fault adds
+to a step, measured just before the recorded steps. recorded_ms is the mean of the recorded steps by the wall clock.
 """
 
 import argparse
@@ -19,47 +19,47 @@ end_step = getattr(ctypes.CDLL(None), "cprof_step", lambda: None)
 
 
 def quartile(times):
-    """The lower one: other jobs on the machine only lengthen a step."""
+    """The lower quartile: other jobs on the machine only lengthen a step."""
     return sorted(times)[len(times) // 4]
 
 
 class Program:
     unit = 1.0        # the first size that is tried
-    limit = math.inf  # the largest size there is
-    period = 1        # steps after which the fault comes again
+    limit = math.inf  # the largest possible size
+    period = 1        # steps from one occurrence of the fault to the next
     linear = True     # twice the size costs twice the time
-    inside = 0.0      # seconds that step() has spent in the fault, where it can tell
-    # The time of a step. A program that waits in its step takes time.perf_counter, which other jobs on the machine disturb.
+    inside = 0.0      # seconds that step() has spent in the fault, if it measures that
+    # The clock for a step. A program that waits in its step needs time.perf_counter, which other jobs on the machine disturb.
     clock = staticmethod(time.process_time)
 
     def step(self, size):
         raise NotImplementedError
 
     def start(self, size):
-        """Before steps of this size follow each other."""
+        """Called before a row of steps of this size."""
 
     def clear(self):
-        """Drops what the measuring has left."""
+        """Drops what the measurement has left."""
 
     def agree(self, value):
         """The value of rank 0."""
         return value
 
     def seconds(self, size):
-        """Of one step, as the mean of a period."""
+        """Seconds of one step, as the mean of a period."""
         begin = self.clock()
         for _ in range(self.period):
             self.step(size)
         return (self.clock() - begin) / self.period
 
     def measure(self, size, pairs):
-        """(healthy, faulty) seconds of steps that take turns."""
+        """(healthy, faulty) seconds of a step, measured in turns."""
         both = [(self.seconds(0), self.seconds(size)) for _ in range(pairs)]
         self.clear()
         return tuple(self.agree(quartile(column)) for column in zip(*both))
 
     def fitted(self, share):
-        """The size that costs this share of the step that results."""
+        """The size of the fault that costs this share of the faulty step."""
         size = self.unit
         for _ in range(12):
             healthy, faulty = self.measure(size, 3)
@@ -74,7 +74,7 @@ class Program:
 
 
 class Blocks(Program):
-    """Steps that depend on those before them are measured in a row."""
+    """Measures healthy and faulty steps in a row each, for programs whose steps depend on earlier ones."""
     clock = staticmethod(time.perf_counter)
 
     def measure(self, size, pairs):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs with one planted fault each, and the healthy ones: how each is run, and what a competent engineer would call the cause.
+"""The programs with one planted fault each, and the healthy ones: how each runs, and what a competent engineer would call the cause.
 
-run.py runs one by its name. `cause` and `where` are the answer that is expected; `steps` tells which steps have the fault.
-`rank` is the one at fault.
+run.py runs a program by its name. `cause` and `where` are the expected answer. `steps`: which steps have the fault. `rank`: the rank
+at fault.
 """
 
 import dataclasses
@@ -15,9 +15,9 @@ class Planted:
     where: str = ""       # function, operator or call
     script: str = "cpu.py"
     ranks: int = 1
-    rank: int = -1        # -1: none, or all alike
+    rank: int = -1        # -1: no rank, or all ranks
     steps: str = "all"
-    most: float = 0.5     # the largest share it can have
+    most: float = 0.5     # the largest possible share
     gpu: bool = False     # on the simulated GPU
 
 

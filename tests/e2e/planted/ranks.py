@@ -12,7 +12,7 @@ from harness import main
 
 
 class Ranks(Training):
-    """Each gradient is reduced after the backward pass."""
+    """All gradients are reduced after the backward pass."""
     width = 256
     clock = staticmethod(time.perf_counter)
 
@@ -49,7 +49,7 @@ class LateCollective(Ranks):
 
 
 class SlowRankComputes(Ranks):
-    """Rank 2 has a head that the others lack. size: rows that go through it, 16 at a time."""
+    """Only rank 2 has a head. size: the rows that go through it, 16 at a time."""
     unit = 64
 
     def __init__(self):
@@ -67,7 +67,7 @@ class SlowRankComputes(Ranks):
 
 
 class SlowRankLoads(Ranks):
-    """Rank 1 parses its lines in the step. size: how many."""
+    """Rank 1 parses lines of text in the step. size: the number of lines."""
     unit = 50
 
     def load(self, size):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program of planted.py under cprof and leaves its traces, one a rank, in a folder. Prints what the program says the fault costs.
+"""Runs a program of planted.py under cprof and leaves its traces, one a rank, in a folder. Prints the cost of the fault as the program measured it.
 
     run.py NAME --share 0.1 -o DIR
 """

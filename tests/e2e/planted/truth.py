@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks `cprof explain` about the programs of planted.py: is the planted fault its first finding, and are healthy programs left alone?
+"""Asks `cprof explain` about the programs of planted.py: is the planted fault its first finding, and do healthy programs have no finding?
 
     truth.py -o DIR [--shares 0.05,0.1,0.2] [--jobs 1] [NAME...]
 
-The traces and a line of JSON a run (truth.jsonl) stay in DIR; runs that are there already are not made again. Prints the table of
-scripts/guide/explain.md. A share is what the fault costs of a step, as the program measures it itself; 0.1 is the threshold of most rules.
+The traces and a line of JSON a run (truth.jsonl) stay in DIR; runs that are there are not repeated. Prints the table of
+scripts/guide/explain.md. A share is the part of a step that the fault costs, as the program measures it; 0.1 is the threshold of most rules.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from planted import FAULTS, HEALTHY, PROGRAMS
 HERE = pathlib.Path(__file__).resolve().parent
 CPROF = HERE.parents[2] / "scripts/cprof"
 
-# The rules that name the cause. Written by who had read the rules; planted.py was not.
+# The rules that name each cause. This table was written with knowledge of the rules, planted.py without.
 RULES = {
     "parsed-in-loop": ("python", "input-bound"), "slow-loader": ("input-bound",), "python-between": ("python",), "row-by-row-loss": ("tiny-operators",),
     "row-by-row-optimizer": ("tiny-operators",), "recomputed": ("recomputation",), "kept-features": ("leak",), "busy-thread": ("interpreter-lock",),
@@ -29,7 +29,7 @@ RULES = {
 
 
 def traced(name, share, folder):
-    """Runs it once. Returns what the program told."""
+    """Runs the program once. Returns its JSON line."""
     done = folder.parent / f"{folder.name}.json"
     if not done.exists():
         run = subprocess.run([sys.executable, str(HERE / "run.py"), name, "--share", str(share), "-o", str(folder)],
@@ -42,7 +42,7 @@ def traced(name, share, folder):
 
 
 def judged(name, share, folder):
-    """What cprof explain says of it."""
+    """Runs the program and `cprof explain`. Returns a row with the findings and the place of the right one."""
     told = traced(name, share, folder)
     run = subprocess.run([str(CPROF), "explain", "--json", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if run.returncode:
@@ -55,13 +55,13 @@ def judged(name, share, folder):
 
 
 def said(row):
-    """A cell: the place of the right finding, or what was said instead."""
+    """A cell of the table: the place of the right finding, or the first finding instead."""
     first = row["findings"][0][0] if row["findings"] else "nothing"
     return "first" if row["place"] == 1 else f"{row['place']}: after {first}" if row["place"] else first
 
 
 def table(rows, shares):
-    """The table as Markdown."""
+    """Prints the table as Markdown."""
     by = {(row["name"], row["share"]): row for row in rows}
     print("| program | " + " | ".join(f"{share:.0%}" for share in shares) + " | measured |")
     print("| --- |" + " --- |" * (len(shares) + 1))
