@@ -22,12 +22,12 @@
 /* A communicator of NCCL; for MPI, its sequence numbers. */
 struct communicator {
     _Atomic(const void *) handle; /* NULL: free; any thread takes and frees it */
-    /* counts of collectives, and of sends and receives, whose number differs between ranks */
+    /* `seq` counts collectives, `between` sends and receives, whose number differs between ranks */
     _Atomic uint64_t seq, between;
     _Atomic int size, rank; /* 0 and -1: unknown; relaxed */
 };
 
-/* What a transfer moves. */
+/* The amount of data that a transfer moves. */
 struct amount {
     const char *name;
     const char *dtype;   /* NULL: none, or several */
@@ -66,7 +66,7 @@ static uint64_t number_of(struct communicator *c, enum collective_peer peer_is)
     return atomic_fetch_add_explicit(between ? &c->between : &c->seq, 1, memory_order_relaxed);
 }
 
-/* Collected between the outermost ncclGroupStart() and its end. */
+/* This thread's open NCCL group, from the outermost ncclGroupStart() to its end. */
 static __thread struct {
     uint32_t depth, transfers;
     /* The current transfer of this thread (on its stack), or NULL. A library may implement one call
@@ -75,8 +75,7 @@ static __thread struct {
     struct amount sum;
 } group;
 
-/* ---- queries to the library
- * --------------------------------------------------------------------- */
+/* ---- queries to the library ---- */
 
 enum question { NCCL_COUNT, NCCL_RANK, MPI_SIZE, MPI_RANK, MPI_INTER, MPI_TYPE, QUESTIONS };
 
@@ -115,8 +114,8 @@ static const void *open_mpi_null(const void *caller)
     return callee_find(&open_mpi_slot, OPEN_MPI_NULL, &libraries[FAMILY_MPI], caller);
 }
 
-/* Whether handles are ints: MPICH and libraries with its ABI export a function that its mpi.h
- * names. */
+/* Whether MPI handles are ints, as in MPICH and libraries with its ABI. They export a function that
+ * is named in MPICH's mpi.h. */
 static bool has_int_handles(const void *caller)
 {
     if (callee_in_front(&open_mpi_slot, caller))
@@ -126,7 +125,8 @@ static bool has_int_handles(const void *caller)
             callee_find(&mpich_slot, "MPIR_Dup_fn", &libraries[FAMILY_MPI], caller));
 }
 
-/* The upper half of an int on the stack is undefined. */
+/* Cuts a handle that is an int: its upper half is undefined, because the parameter is declared as a
+ * pointer. */
 static const void *low_half(const void *handle)
 {
     return (const void *)(uintptr_t)(uint32_t)(uintptr_t)handle;
@@ -160,8 +160,8 @@ static const void *copied_null(void)
     return atomic_load_explicit(&found, memory_order_relaxed);
 }
 
-/* Whether it is MPI_DATATYPE_NULL. A query about that type would be an error, which is fatal by
- * default. */
+/* Whether the type is MPI_DATATYPE_NULL. A query about that type would be an error, which is fatal
+ * by default. */
 static bool is_null_type(const void *type, const void *caller)
 {
     if (!type)
@@ -182,7 +182,8 @@ static struct communicator *communicator_place(const void *handle, uint32_t i)
     return &communicators[((hash >> 40) + i) % COMMUNICATORS];
 }
 
-/* Checks all places: the communicator may be stored after one that has become free since. */
+/* Checks all places, because the communicator may be stored after a place that has become free
+ * since. */
 static struct communicator *find_communicator(const void *handle)
 {
     for (uint32_t i = 0; handle && i < COMMUNICATORS; i++) {
@@ -208,7 +209,7 @@ static struct communicator *communicator_of(const void *handle)
     return c;
 }
 
-/* Frees the place: a new communicator may get this address. */
+/* Frees the communicator's place, because a new communicator may get its address. */
 static void forget(const void *handle)
 {
     struct communicator *c = find_communicator(handle);
@@ -278,7 +279,7 @@ static uint64_t sum_of(const int *counts, int size)
     return sum;
 }
 
-/* Elements of a call with one count per rank. */
+/* Sums the elements of a call that has one count per rank. */
 static void add_counts(const struct collective *what, int size, int rank, struct amount *a)
 {
     if (what->counts_in)
@@ -326,8 +327,7 @@ static void add_to_group(const struct amount *a)
     sum->known = sum->known && a->known;
 }
 
-/* ---- args of an event
- * --------------------------------------------------------------------------- */
+/* ---- args of an event ---- */
 
 struct args {
     uint8_t *at, *end;
@@ -453,7 +453,8 @@ static void put_process_group(struct args *to, const struct torch_comms *comms)
     put_numbers(to, "Process Group Ranks", &comms->ranks);
 }
 
-/* Returns false if no transfer is to be summed up. */
+/* Describes a group by the sum of its transfers. False: the group has none, or is not the
+ * outermost. */
 static bool put_group(struct args *to)
 {
     if (group.transfers == 0 || group.depth > 1)
@@ -557,7 +558,8 @@ static __attribute__((noinline)) void close_left_transfers(const struct collecti
         const void *key = span_key(&log->spans[depth]);
         if (log->spans[depth].category != CAT_COLLECTIVE || (uintptr_t)key < (uintptr_t)left)
             continue;
-        /* this one may be left too; a later call that is higher in the stack closes it */
+        /* this span's call may have been left too; a later call that is higher in the stack closes
+         * it */
         if ((uintptr_t)key > (uintptr_t)call) {
             group.current = key;
             return;
@@ -626,7 +628,8 @@ static const struct {
                    {"ComplexHalf", 4}, {"ComplexFloat", 8}, {"ComplexDouble", 16}, {"Bool", 1},
                    {"QInt8", 1},       {"QUInt8", 1},       {"QInt32", 4},         {"BFloat16", 2}};
 
-/* Adds one tensor: *at points to its dtype, number of dimensions and sizes, and moves past them. */
+/* Adds a tensor to the amount, and its element size to *size. *at points to its dtype, number of
+ * dimensions and sizes, and moves past them. */
 static bool add_tensor(const uint8_t **at, const uint8_t *end, struct amount *a, uint64_t *size)
 {
     if (end - *at < 2 || (size_t)(end - *at) < shape_body_size(*at))

@@ -28,9 +28,9 @@ enum collective_role {
     ROLE_GROUP_ESTIMATED,
     ROLE_INIT,     /* makes a communicator of `size` ranks; this process is `rank` */
     ROLE_SPLIT,    /* makes a communicator from another */
-    ROLE_FINALIZE, /* waits for a communicator's transfers */
-    ROLE_DESTROY,  /* another communicator may get this address */
-    ROLE_WAIT,     /* for immediate transfers */
+    ROLE_FINALIZE, /* waits for the transfers of a communicator */
+    ROLE_DESTROY,  /* frees a communicator, whose address another may get */
+    ROLE_WAIT,     /* waits for immediate transfers */
 };
 
 enum collective_family { FAMILY_NCCL, FAMILY_MPI, FAMILY_COUNT };
@@ -76,7 +76,7 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
 /* After the real call, on the same thread. Keeps errno. */
 void collective_end(struct collective_call *call, const struct collective *what);
 
-/* True for torch's range around a transfer of gloo, MPI or UCC. */
+/* True for the name of torch's range around a transfer of gloo, MPI or UCC. Any thread. */
 bool collective_is_range(const char *name);
 
 /* Most bytes of shapes that collective_of_shapes() reads, and most bytes that it writes. */

@@ -28,13 +28,13 @@ struct torch_comms {
     int64_t in, out;                /* in elements */
     int32_t rank, size;             /* in the group; for a send or recv, rank is the peer's */
     int32_t start, stride;          /* world ranks of the group; -1 and 0: unknown */
-    struct torch_numbers ranks;     /* the same as a list; or empty */
+    struct torch_numbers ranks;     /* world ranks of the group as a list; or empty */
     struct torch_numbers in_split, out_split; /* elements to and from each rank; or empty */
     int64_t seq;                              /* -1: not in this version */
     int8_t async;                             /* 1 or 0; -1: not in this version */
 };
 
-/* Whether this operator carries such a description. */
+/* Whether c10d's description can be read during an operator of this name. */
 static inline bool torch_is_comms(const char *name)
 {
     return strcmp(name, "record_param_comms") == 0;

@@ -7,7 +7,7 @@
 #include "preload/collectives/collectives.h"
 #include "preload/core/core.h"
 
-#define PENDING 256u /* a power of two; of two in the same place the later one stays */
+#define PENDING 256u /* a power of two; a newer transfer replaces an older one in its place */
 #define LARGEST (1 << 24)
 
 /* Requested transfers that have not begun, by their first tensor. */

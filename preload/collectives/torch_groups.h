@@ -17,7 +17,7 @@ struct torch_group {
     uint64_t seq;    /* from collective_of_group() */
 };
 
-/* Whether the operator may have a group. */
+/* Whether an operator of this name may have a group. */
 static inline bool torch_is_transfer(const char *name)
 {
     return name[0] == 'c' && name[1] == '1' && name[2] == '0' && name[3] == 'd' && name[4] == ':';

@@ -114,7 +114,7 @@ void blas_end(const struct blas_call *call, bool succeeded)
     int saved = errno;
     if (!call->log || !guard_enter())
         return;
-    if (call->span && !succeeded) /* no work, so nothing is unknown either */
+    if (call->span && !succeeded) /* a failed call did no work, so its FLOPs are known: 0 */
         span_set_flops(call->log, call->span, 0, 0, record_where(BLAS_FLOAT, 1, 0xff));
     span_close(call->log, call);
     guard_leave();

@@ -97,8 +97,8 @@ extern _Atomic(void *) blas_found[BLAS_COUNT] __attribute__((visibility("hidden"
 /* Real functions of BLAS, by calling object. */
 extern struct callee_slot blas_callees[BLAS_COUNT] __attribute__((visibility("hidden")));
 
-/* The real function while nothing is recorded; NULL: call blas_begin(). Calls no function, so the
- * wrapper need not save its arguments. Any thread. */
+/* Returns the real function while nothing is recorded. NULL: call blas_begin(). Calls no function,
+ * so the wrapper need not save its arguments. Any thread. */
 static inline void *blas_fast(enum blas_node node, enum blas_id id, const void *caller)
 {
     if (gate_open(GATE_FLOPS))
@@ -140,14 +140,15 @@ void blas_syrk(struct blas_work *w, int64_t n, int64_t k, enum blas_type type);
  * right; four times that for complex numbers (LAPACK Working Note 41). */
 void blas_trsm(struct blas_work *w, bool left, int64_t m, int64_t n, int64_t batch,
                enum blas_type type);
-/* cublasLtMatmul: asks the library for sizes, types and batches of the descriptors. */
+/* cublasLtMatmul: reads sizes, types and batches of the descriptors through the library. */
 void blas_lt(struct blas_work *w, const struct blas_call *call, const void *desc, const void *a,
              const void *d);
 
 /* The type in which a cudaDataType is multiplied. compute: cublasComputeType_t; -1: none. */
 enum blas_type blas_dtype(int data_type, int compute);
 
-/* The type in which cuBLAS multiplies single precision: TF32 if the handle's math mode says so. */
+/* The type in which cuBLAS multiplies single precision: TF32 if the handle's math mode allows
+ * it. */
 enum blas_type blas_single(const struct blas_call *call, void *handle);
 
 /* blas_dtype(), with the handle's math mode where the compute type leaves the choice. */

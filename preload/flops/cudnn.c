@@ -31,7 +31,7 @@ struct sizes {
  * them. */
 static struct {
     struct getters getters;
-    _Atomic bool taken; /* the first thread sets it; relaxed would do */
+    _Atomic bool taken; /* the first thread sets it */
     _Atomic bool ready; /* that thread sets it (release), any reads (acquire) */
 } libraries[BLAS_COUNT];
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See flops.h; the formulas are explained in flops.def. */
+/* Computes FLOPs by the formulas of the table flops.def, which explains them. */
 #include "preload/flops/flops.h"
 
 #include "preload/flops/flops_inputs.h"
 #include "preload/settings/settings.h"
 
-#define SLOTS        1024u /* of the hash table of names; a power of two */
-#define SPATIAL_MOST 3u    /* dimensions that a convolution slides over */
-#define KEY          8u    /* shortest name in the table */
+#define SLOTS        1024u /* slots of the hash table of names; a power of two */
+#define SPATIAL_MOST 3u    /* most spatial dimensions of a convolution */
+#define KEY          8u    /* bytes of the shortest name in the table */
 
 uint64_t flops_wrapper_keys, flops_special_keys;
 
@@ -16,13 +16,13 @@ struct flops_row {
     void (*formula)(struct call *call, int a, int b, int c);
     int8_t a, b, c;
     uint8_t len;
-    bool product; /* all that it does is a product, or products */
+    bool product; /* all its work is products */
 };
 
 /* ---- the formulas ---------------------------------------------------------------------------- */
 
-/* Operations of a product that is added up, by what is multiplied: of complex numbers it takes four
- * products and four sums, elements of FLOAT4_X2 hold two numbers. */
+/* Operations of one multiply-add, by element type. A complex multiply-add is four products and four
+ * sums. An element of FLOAT4_X2 holds two numbers. */
 static uint64_t per_product(const struct call *call)
 {
     switch (call->out->dtype) {
@@ -38,14 +38,14 @@ static uint64_t per_product(const struct call *call)
     }
 }
 
-/* A product with a sparse matrix: each entry that it holds meets a row or a column of the other
- * one. How many products two of them have does not show in their shapes. */
+/* A product with a sparse matrix: each stored entry is multiplied by a row or column of the other
+ * matrix. The shapes of two sparse matrices do not tell their products. */
 static __attribute__((noinline, cold)) void
 count_sparse(struct call *call, const struct shape *left, const struct shape *right)
 {
     call->sparse = false;
     call->bad |= left->sparse && right->sparse;
-    uint64_t times_each = 1; /* vectors */
+    uint64_t times_each = 1; /* for vectors */
     if (left->sparse && right->dims >= 2)
         times_each = (uint64_t)right->sizes[right->dims - 1];
     else if (right->sparse && left->dims >= 2)
@@ -71,12 +71,12 @@ static void count_MATMUL(struct call *call, int a, int b, int c)
     }
     if (__builtin_expect(call->sparse, 0)) {
         count_sparse(call, &left, &right);
-        if (tensor_at(call, c, &added)) /* a sparse one may tell which entries are wanted */
+        if (tensor_at(call, c, &added)) /* a sparse one may select the result's entries */
             move_bytes(call, elements_of(call, &added), added.dtype);
         return;
     }
     uint64_t rows = volume(call, &left, 0), columns = 1;
-    if (right.dims >= 2) /* else a vector */
+    if (right.dims >= 2) /* otherwise a vector */
         columns = (uint64_t)right.sizes[right.dims - 1];
     uint64_t depth = (uint64_t)left.sizes[left.dims - 1];
     uint64_t result = depth ? times(call, rows / depth, columns) : 0;
@@ -88,8 +88,8 @@ static void count_MATMUL(struct call *call, int a, int b, int c)
         move_bytes(call, volume(call, &added, 0), added.dtype);
 }
 
-/* A layer whose weight may be packed in a way of its library: each row of the input meets each
- * number of the weight. */
+/* A layer whose weight may be packed in a library's format: each row of the input is multiplied by
+ * each number of the weight. */
 static void count_rows(struct call *call, int input, int weight)
 {
     struct shape in, w;
@@ -109,8 +109,8 @@ static void count_ROWS(struct call *call, int a, int b, int c)
     count_rows(call, a, b);
 }
 
-/* True when the input at i is a tensor of so many dimensions or more: what stands at that place
- * tells the variants of an operator apart. */
+/* True when the input at i is a tensor of at least `dims` dimensions. Tells variants of an operator
+ * apart, which have different inputs there. */
 static bool has_dims(struct call *call, int i, uint64_t dims)
 {
     struct call one = {.values = call->values, .n = call->n, .out = call->out};
@@ -143,8 +143,8 @@ static void count_COLUMNS(struct call *call, int a, int b, int c)
     move_bytes(call, elements, in.dtype);
 }
 
-/* cuSPARSELt keeps two numbers of four, and metadata behind them: 9/16 of the matrix, of one-byte
- * numbers 10/16. */
+/* cuSPARSELt stores two of four numbers, followed by metadata: in all 9/16 of the matrix, or 10/16
+ * with one-byte numbers. */
 static void count_CSLT(struct call *call, int a, int b, int c)
 {
     struct shape packed, right;
@@ -160,8 +160,8 @@ static void count_CSLT(struct call *call, int a, int b, int c)
     move_bytes(call, volume(call, &right, 0), right.dtype);
 }
 
-/* What only looks like a product: none is known of it. Without a tensor that it works on, it is
- * taken for one of this machine. */
+/* An operator whose name suggests a product: it is unknown, not counted. Without tensor inputs, it
+ * counts as running on this machine. */
 static void count_GUESS(struct call *call, int a, int b, int c)
 {
     struct shape s = {0};
@@ -183,8 +183,8 @@ static void count_GROUPED(struct call *call, int a, int b, int c)
         call->bad = true;
         return;
     }
-    bool columns_split = left.dims == 3 && right.dims == 2; /* each is one group's */
-    bool depth_split = left.dims == 2 && right.dims == 2;   /* each group has a result of its own */
+    bool columns_split = left.dims == 3 && right.dims == 2; /* each column belongs to one group */
+    bool depth_split = left.dims == 2 && right.dims == 2;   /* each group has its own result */
     uint64_t elements = volume(call, &left, columns_split ? 1 : 0);
     uint64_t columns = (uint64_t)right.sizes[right.dims - 1];
     uint64_t depth = (uint64_t)left.sizes[left.dims - 1];
@@ -196,8 +196,8 @@ static void count_GROUPED(struct call *call, int a, int b, int c)
                left.dtype);
 }
 
-/* Elements of the first `a` tensors broadcast to each other; those that are no tensors are
- * numbers. */
+/* The number of elements when the first `a` inputs are broadcast to each other; inputs that are no
+ * tensors are numbers. */
 static uint64_t broadcast(struct call *call, int a, struct shape shapes[3])
 {
     uint64_t dims = 0, n = 1, tensors = 0, more_than_numbers = 0;
@@ -207,7 +207,7 @@ static uint64_t broadcast(struct call *call, int a, struct shape shapes[3])
         if (tensors++ == 0)
             note_first(call, &shapes[i]);
         dims = shapes[i].dims > dims ? shapes[i].dims : dims;
-        more_than_numbers += shapes[i].dims > 0; /* torch wraps a number as a tensor, too */
+        more_than_numbers += shapes[i].dims > 0; /* torch also wraps numbers as tensors */
         move_bytes(call, elements_of(call, &shapes[i]), shapes[i].dtype);
     }
     call->bad |= tensors == 0;
@@ -257,7 +257,8 @@ static void count_REDUCE(struct call *call, int a, int b, int c)
     move_bytes(call, n, s.dtype);
 }
 
-/* Elements and bytes of the tensors of the list at position i. first: it tells dtype and device. */
+/* Sums elements and bytes of the tensors of the list at position i. first: the first tensor sets
+ * dtype and device. */
 static uint64_t sum_list(struct call *call, int i, bool first, uint64_t *bytes)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -266,7 +267,7 @@ static uint64_t sum_list(struct call *call, int i, bool first, uint64_t *bytes)
     for (uint64_t k = 0; value && k < n; k++, value += l->iv_size) {
         struct shape s;
         if (value_tag(torch_api.layout, value) != l->tag_tensor)
-            return elements; /* numbers */
+            return elements; /* a list of numbers */
         struct call one = {.values = value, .n = 1, .out = call->out};
         if (!operand(&one, 0, &s, first && k == 0)) {
             call->bad = true;
@@ -341,15 +342,16 @@ static void count_BAG(struct call *call, int a, int b, int c)
 
 /* ---- convolutions ---- */
 
-/* Products that each element of the weight takes part in: batch x what the window slides over. */
+/* A convolution's operands. Each element of the weight takes part in `position` products. */
 struct conv {
     struct shape input, weight;
-    uint64_t spatial; /* dimensions */
-    /* elements of the output, or of the input of a transposed one, in one channel of all samples */
+    uint64_t spatial; /* number of spatial dimensions */
+    /* elements in one channel of all samples: of the output, or of a transposed convolution's
+     * input */
     uint64_t position;
 };
 
-/* Where the arguments of a transposed convolution stand; more: what is added to the output. */
+/* Positions of a transposed convolution's arguments. more: the output padding. */
 struct spread {
     int stride, padding, more, dilation, groups;
 };
@@ -392,7 +394,7 @@ static void conv_bytes(struct call *call, const struct conv *k, uint64_t out)
     move_bytes(call, out, k->input.dtype);
 }
 
-/* What the window is moved to, once for each element of the weight. */
+/* Counts a convolution: one product for each weight and each position of its window. */
 static void count_window(struct call *call, struct conv *k, int stride, int padding, int dilation)
 {
     k->position = conv_batch(k);
@@ -410,11 +412,12 @@ static void count_CONV(struct call *call, int stride, int padding, int dilation)
     const char *named = value_at(call, padding);
     call->inside = named && value_tag(torch_api.layout, named) == torch_api.layout->tag_string;
     if (call->inside || !conv_shapes(call, 0, 1, &k))
-        return; /* padding by name: the aten::convolution inside has it in numbers */
+        return; /* padding is a name; the aten::convolution inside has it as numbers */
     count_window(call, &k, stride, padding, dilation);
 }
 
-/* mkldnn's: what is added to the result may stand in front of the weight. */
+/* mkldnn's convolution. An optional tensor, which is added to the result, may precede the
+ * weight. */
 static void count_CONV_X(struct call *call, int input, int weight, int c)
 {
     struct conv k;
@@ -424,7 +427,8 @@ static void count_CONV_X(struct call *call, int input, int weight, int c)
         count_window(call, &k, at + 3, at + 2, at + 4);
 }
 
-/* oneDNN's of whole numbers: what is added to the result may stand in front of the bias. */
+/* oneDNN's convolution of integers. An optional tensor, which is added to the result, may precede
+ * the bias. */
 static void count_CONV_Q(struct call *call, int input, int weight, int bias)
 {
     struct conv k;
@@ -433,7 +437,8 @@ static void count_CONV_Q(struct call *call, int input, int weight, int bias)
         count_window(call, &k, at + 1, at + 2, at + 3);
 }
 
-/* Of a transposed one, each number of the input meets the weight's of its channel. */
+/* A transposed convolution: each number of the input is multiplied by the weights of its
+ * channel. */
 static void count_SPREAD(struct call *call, int a, int b, int c)
 {
     struct shape in, w;
@@ -448,7 +453,7 @@ static void count_SPREAD(struct call *call, int a, int b, int c)
     move_bytes(call, weights, w.dtype);
 }
 
-/* The number at position i; one that is none makes the call bad. */
+/* The integer at position i. Makes the call bad if there is none. */
 static int64_t input_number_at(struct call *call, int i)
 {
     const char *value = value_at(call, i);
@@ -459,7 +464,7 @@ static int64_t input_number_at(struct call *call, int i)
     return (int64_t)value_word(value, torch_api.layout->iv_payload);
 }
 
-/* Length along dimension d of what a transposed convolution writes. */
+/* Length of a transposed convolution's output along spatial dimension d. */
 static uint64_t spread_length(struct call *call, const struct conv *k, uint64_t d,
                               const struct spread *at)
 {
@@ -490,7 +495,7 @@ static void count_spread(struct call *call, const struct spread *at)
 
 static void count_CONV_T(struct call *call, int stride, int padding, int dilation)
 {
-    bool torch = stride < padding; /* else cuDNN's order */
+    bool torch = stride < padding; /* otherwise cuDNN's order */
     struct spread at = {stride, padding, padding + 1, dilation,
                         torch ? dilation - 1 : dilation + 1};
     count_spread(call, &at);
@@ -506,7 +511,7 @@ static void count_CONVOLUTION(struct call *call, int transposed, int padding, in
         count_CONV(call, padding - 1, padding, padding + 1);
 }
 
-/* Each gradient that is asked for takes as many products as the convolution did. */
+/* Each requested gradient takes as many products as the convolution itself. */
 static void count_CONV_BACK(struct call *call, int transposed, int stride, int mask)
 {
     struct conv k;
@@ -524,7 +529,7 @@ static void count_CONV_BACK(struct call *call, int transposed, int stride, int m
         wanted += truth(call, asked + i * torch_api.layout->iv_size);
     bool turned = truth(call, value_at(call, transposed));
     uint64_t moved = turned ? volume(call, &k.input, 0) : volume(call, &gradient, 0);
-    uint64_t filter = volume(call, &k.weight, 1); /* of one channel of what is moved along */
+    uint64_t filter = volume(call, &k.weight, 1); /* weights of one channel of `moved` */
     call->out->flops =
         times(call, wanted, times(call, per_product(call), times(call, moved, filter)));
     conv_bytes(call, &k, volume(call, &gradient, 0));
@@ -534,9 +539,9 @@ static void count_CONV_BACK(struct call *call, int transposed, int stride, int m
 /* ---- attention ---- */
 
 struct attention {
-    uint64_t heads;      /* of all samples */
-    uint64_t q, k;       /* lengths */
-    uint64_t dim, v_dim; /* of a head of queries and keys, of values */
+    uint64_t heads;      /* heads of all samples */
+    uint64_t q, k;       /* sequence lengths */
+    uint64_t dim, v_dim; /* sizes of a head: of queries and keys, and of values */
 };
 
 static bool read_attention(struct call *call, int at, bool sequence_first, int packed,
@@ -563,7 +568,7 @@ static bool read_attention(struct call *call, int at, bool sequence_first, int p
     return true;
 }
 
-/* dims and v_dims: how often a product over each kind of head dimension is made. */
+/* dims and v_dims: how many products run over each kind of head dimension. */
 static void count_attention(struct call *call, const struct attention *s, uint64_t dims,
                             uint64_t v_dims)
 {
@@ -585,7 +590,7 @@ static void count_SDPA_BACK(struct call *call, int a, int b, int c)
     if (!read_attention(call, a, b != 0, c, &s))
         return;
     count_attention(call, &s, 3, 2);
-    call->out->bytes = times(call, 2, call->out->bytes); /* and the gradient of each */
+    call->out->bytes = times(call, 2, call->out->bytes); /* also the gradient of each tensor */
 }
 
 /* ---- recurrent layers ---- */
@@ -619,7 +624,7 @@ static void count_RNN(struct call *call, int a, int b, int c)
     count_rnn(call, weights, bytes, b);
 }
 
-/* Matrices multiply, vectors are biases. */
+/* The list's matrices are weights; its vectors are biases, which are not counted. */
 static void count_RNN_LIST(struct call *call, int a, int b, int c)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -671,7 +676,7 @@ static uint64_t load(const char *at)
     return word;
 }
 
-/* Names differ in their ends, their middles or their lengths. */
+/* The hash of a name, from its end, middle and length, in which names differ. */
 static uint32_t hash(const char *name, uint32_t len)
 {
     uint64_t h = load(name + len - KEY) + 3 * load(name + (len - KEY) / 2) + len;
@@ -689,7 +694,8 @@ void flops_start(void)
     flops_wrapper_keys = key_mask(l->key_python) | key_mask(l->key_vmap) |
                          key_mask(l->key_old_vmap) | key_mask(l->key_grad_wrapper);
     flops_special_keys = flops_wrapper_keys;
-    for (uint16_t bit = l->key_sparse; bit < l->key_nested; bit++) /* compressed ones follow COO */
+    /* the compressed formats follow COO */
+    for (uint16_t bit = l->key_sparse; bit < l->key_nested; bit++)
         flops_special_keys |= key_mask(bit);
     for (unsigned i = 0; i < ROWS; i++) {
         rows[i].product = is_product(rows[i].formula);
@@ -733,9 +739,9 @@ static inline enum flops_told told_by(const struct call *call)
     return call->bad || call->sparse ? FLOPS_UNKNOWN : FLOPS_COUNTED;
 }
 
-/* A boxed call shows its whole stack, where torch.func's transforms leave the tensors that they
- * unwrapped: the operator's own inputs are the last. Looked at only where the first ones are left
- * to operators inside, since wrappers are what stands in front. */
+/* A boxed call shows its whole stack, on which torch.func's transforms leave the tensors that they
+ * have unwrapped. The operator's own inputs are the last ones. Needed only if the first inputs are
+ * wrappers, which precede the unwrapped tensors. */
 static __attribute__((cold, noinline)) enum flops_told
 count_last(const struct flops_row *row, const void *function, struct flops_count *out)
 {

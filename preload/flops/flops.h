@@ -12,7 +12,7 @@ struct flops_count {
     uint32_t dtype;        /* c10::ScalarType of the first operand */
     int32_t device_type;   /* c10::DeviceType of the first operand: 0 CPU, 1 CUDA; -1: unknown */
     int32_t device_index;  /* -1: none */
-    bool product;          /* all its work is products, as of a convolution */
+    bool product;          /* all its work is products, of matrices or of a convolution */
 };
 
 struct flops_row;

@@ -1,46 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operator's inputs as the formulas of flops.c read them: tensors, lists and numbers, by layout,
- * and arithmetic that notes what cannot be told. Application threads; nothing is kept. */
+/* Reads an operator's inputs, by layout, for the formulas of flops.c: tensors, lists and numbers.
+ * Arithmetic here notes values that cannot be known. Application threads; nothing is kept. */
 #ifndef PRELOAD_FLOPS_FLOPS_INPUTS_H
 #define PRELOAD_FLOPS_FLOPS_INPUTS_H
 
 #include "preload/flops/flops.h"
 #include "preload/core/core.h"
 
-#define LIST_MOST 65536u /* tensors of one list */
+#define LIST_MOST 65536u /* most tensors of a list */
 
-/* c10::ScalarType, where it matters. */
+/* The values of c10::ScalarType that need their own rule. */
 enum {
     COMPLEX_HALF = 8,
     COMPLEX_FLOAT = 9,
     COMPLEX_DOUBLE = 10,
-    FLOAT4_X2 = 45, /* two numbers in an element */
+    FLOAT4_X2 = 45, /* an element holds two numbers */
     COMPLEX_BFLOAT16 = 46,
 };
 
-/* A tensor's part of the work. sizes is NULL when it is not there. */
+/* A tensor input. sizes: NULL if it is absent. */
 struct shape {
     const int64_t *sizes;
     uint64_t dims;
     const void *tensor;
-    uint64_t stored; /* entries that a sparse one holds */
+    uint64_t stored; /* entries stored, if sparse */
     uint32_t dtype;
     bool sparse;
 };
 
-/* One counting: what is read, and where it stands. */
+/* The state of counting one call. */
 struct call {
     const char *values;
     uint64_t n;
     struct flops_count *out;
-    bool bad;    /* something could not be told */
-    bool inside; /* what it calls will tell */
-    bool sparse; /* an operand is, and the formula has not said that it knows what that means */
+    bool bad;    /* an input is missing, unknown or out of range */
+    bool inside; /* the operators inside it are counted instead */
+    bool sparse; /* an operand is sparse, and the formula has not handled that */
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A product that must fit into 63 bits. */
+/* a * b, which must fit into 63 bits; otherwise the call is bad. */
 static inline uint64_t times(struct call *call, uint64_t a, uint64_t b)
 {
     uint64_t product;
@@ -49,7 +49,7 @@ static inline uint64_t times(struct call *call, uint64_t a, uint64_t b)
     return call->bad ? 0 : product;
 }
 
-/* Product of the sizes from..dims. */
+/* The product of the sizes of dimensions from..dims-1. */
 static inline uint64_t volume(struct call *call, const struct shape *s, uint64_t from)
 {
     uint64_t n = 1;
@@ -72,9 +72,9 @@ static inline void move_bytes(struct call *call, uint64_t elements, uint32_t dty
     call->out->bytes += times(call, elements, dtype_bytes(dtype));
 }
 
-/* Dispatch keys of tensors that only stand for others: a DTensor for this rank's part of it, one of
- * vmap's for all samples. The second also has those of sparse tensors, COO and compressed (CSR,
- * CSC, BSR, BSC). Written by flops_start(). */
+/* Dispatch keys of tensors that stand for others, such as a DTensor for this rank's part, or vmap's
+ * tensor for all samples. The second variable also has the keys of sparse tensors: COO and
+ * compressed (CSR, CSC, BSR, BSC). Written by flops_start(). */
 extern uint64_t flops_wrapper_keys __attribute__((visibility("hidden")));
 extern uint64_t flops_special_keys __attribute__((visibility("hidden")));
 
@@ -83,9 +83,9 @@ static inline uint64_t word_if(const void *tensor, uint16_t offset)
     return tensor ? value_word(tensor, offset) : 0;
 }
 
-/* How many entries the sparse tensor holds. A SparseTensorImpl has two numbers, its indices and its
- * values behind the TensorImpl; a SparseCsrTensorImpl has two tensors of indices and its values.
- * Entries of blocks, or of dense dimensions, are all in `values`. */
+/* Notes how many entries a sparse tensor stores. After the TensorImpl, a SparseTensorImpl has two
+ * numbers, its indices and its values; a SparseCsrTensorImpl has two tensors of indices and its
+ * values. `values` includes all entries of blocks and dense dimensions. */
 static __attribute__((noinline, cold)) void note_sparse(struct call *call, const void *tensor,
                                                         struct shape *s)
 {
@@ -94,7 +94,7 @@ static __attribute__((noinline, cold)) void note_sparse(struct call *call, const
     bool coo = class == torch_api.coo_class;
     s->sparse = call->sparse = true;
     if (!class || (!coo && class != torch_api.compressed_class)) {
-        call->bad = true; /* it stands for one */
+        call->bad = true; /* the tensor stands for a sparse one */
         return;
     }
     const void *first = coo ? NULL : value_pointer(tensor, at);
@@ -105,9 +105,9 @@ static __attribute__((noinline, cold)) void note_sparse(struct call *call, const
     call->out->bytes += times(call, 8, word_if(first, numel) + word_if(second, numel));
 }
 
-/* The shape of a tensor; false: undefined. One whose sizes cannot be told makes the call bad, one
- * that stands for others leaves it to the operators inside: its own shape is not what is
- * computed. */
+/* Reads the shape of a tensor. False: it is undefined, or has no usable shape. Unknown sizes make
+ * the call bad. A tensor that stands for others leaves the call to the operators inside, because
+ * its own shape is not what is computed. */
 static inline bool shape_of(struct call *call, const void *tensor, struct shape *s)
 {
     *s = (struct shape){.tensor = tensor};
@@ -131,7 +131,7 @@ static inline bool shape_of(struct call *call, const void *tensor, struct shape 
     return true;
 }
 
-/* Elements of the tensor; of a sparse one, those that it holds. */
+/* The tensor's elements; of a sparse tensor, the stored ones. */
 static inline uint64_t elements_of(struct call *call, const struct shape *s)
 {
     return s->sparse ? s->stored : volume(call, s, 0);
@@ -143,7 +143,7 @@ static inline const char *value_at(const struct call *call, int i)
                                            : NULL;
 }
 
-/* The tensor at position i; false: there is none. */
+/* Reads the tensor at position i. False: there is none. */
 static inline bool tensor_at(struct call *call, int i, struct shape *s)
 {
     const char *value = value_at(call, i);
@@ -153,7 +153,7 @@ static inline bool tensor_at(struct call *call, int i, struct shape *s)
     return false;
 }
 
-/* What the tensor is made of is what the call is counted for. */
+/* Sets the count's dtype and device to the tensor's. */
 static inline void note_first(struct call *call, const struct shape *s)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -163,7 +163,8 @@ static inline void note_first(struct call *call, const struct shape *s)
     call->out->device_index = tensor[l->ti_device_set] ? tensor[l->ti_device_index] : -1;
 }
 
-/* The tensor at position i, where there must be one; `first`: the call is counted for it. */
+/* Reads the tensor at position i; without one, the call is bad. first: the count gets its dtype and
+ * device. */
 static inline bool operand(struct call *call, int i, struct shape *s, bool first)
 {
     if (!tensor_at(call, i, s)) {
@@ -175,7 +176,7 @@ static inline bool operand(struct call *call, int i, struct shape *s, bool first
     return true;
 }
 
-/* The elements of the list at position i, *n of them; NULL: it is no list. */
+/* The elements of the list at position i; *n: how many. NULL: no list, or longer than LIST_MOST. */
 static inline const char *list_at(const struct call *call, int i, uint64_t *n)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -191,7 +192,7 @@ static inline const char *list_at(const struct call *call, int i, uint64_t *n)
     return *n <= LIST_MOST ? first : NULL;
 }
 
-/* Whether the value is true; one that is no bool makes the call bad. */
+/* Whether the value is true. If it is no bool, the call is bad. */
 static inline bool truth(struct call *call, const char *value)
 {
     const struct torch_layout *l = torch_api.layout;
@@ -202,8 +203,8 @@ static inline bool truth(struct call *call, const char *value)
     return *(value + l->iv_payload) != 0;
 }
 
-/* The number in the list at position i for spatial dimension d; a list of one is for all of them. A
- * position of -1 yields `otherwise`. */
+/* The integer for spatial dimension d in the list at position i; a list of one integer is for all
+ * dimensions. i of -1 yields `otherwise`. */
 static inline int64_t int_of(struct call *call, int i, uint64_t d, int64_t otherwise)
 {
     const struct torch_layout *l = torch_api.layout;

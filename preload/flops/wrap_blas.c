@@ -25,9 +25,9 @@
 #define RETURN_void
 #define AT_END_int
 #define AT_END_void
-/* Callers in C and C++ leave out the lengths of Fortran's character arguments. A jump to the real
- * function would write these two words back, which then belong to the caller's own frame. The
- * statement behind the call prevents the jump. */
+/* Callers in C and C++ omit the lengths of Fortran's character arguments. If the wrapper jumped to
+ * the real function, it would write those two words back, into the caller's own frame. The
+ * statement after the call prevents the jump. */
 typedef void fortran;
 #define FORWARD_fortran FORWARD_void
 #define RETURN_fortran

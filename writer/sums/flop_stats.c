@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GPUS          128u /* more than any process was seen to have */
+#define GPUS          128u /* more than a process has */
 #define CPU           0u   /* GPU n is device 1 + n */
 #define NOWHERE       UINT32_MAX
 #define UNKNOWN_NAMES 32u
@@ -202,8 +202,8 @@ static uint32_t device_of(uint64_t where)
     return type == 1 && index < GPUS ? 1 + index : NOWHERE;
 }
 
-/* Appends an entry. Operators directly inside one span share an entry: what ends around one of them
- * ends around all. */
+/* Appends an entry. Operators directly inside one span share an entry, because a span around one of
+ * them is around all. */
 static void put_outermost(struct flop_stats *s, struct thread_log *log, const struct outermost *o)
 {
     struct outermost *list = log->outermost, *top = &list[log->n_outermost - 1];
@@ -235,8 +235,8 @@ static void add_operator(struct flop_stats *s, struct thread_log *log, const str
     add_time(s, CPU, ran, 0);
 }
 
-/* A range that is no operator has ended: the operators inside it now belong to what is around
- * it. */
+/* A range that is no operator has ended: the operators inside it are now directly inside the span
+ * around the range. */
 static void end_range(struct flop_stats *s, struct thread_log *log, const struct record *r)
 {
     uint32_t to = log->n_outermost;
@@ -433,7 +433,7 @@ static bool is_listed(const struct flop_stats *s, uint32_t device)
            (device != CPU || sum(whole_of(s, CPU)) > 0 || has_coverage(s, device));
 }
 
-/* Without counts there are no counters: rows of zeros would mislead. */
+/* Without counts, no counters are written: rows of zeros would mislead. */
 static bool has_rates(const struct flop_stats *s, uint32_t device)
 {
     return sum(whole_of(s, device)) > 0;

@@ -16,20 +16,20 @@
 
 struct flop_stats;
 
-/* For a window that begins at start_ns of its file. NULL: no memory. */
+/* Makes the sums of a window that begins at start_ns of its file. NULL: no memory. */
 struct flop_stats *flop_stats_make(int64_t start_ns);
 
-/* NULL is allowed, here and below. */
+/* Frees the sums. s may be NULL, here and below. */
 void flop_stats_free(struct flop_stats *s);
 
-/* Takes a span, in the order of ends of the log's ring. at: its place in the file. */
+/* Takes a span, in the order of ends in the log's ring. at: its place in the file. */
 void flop_stats_span(struct flop_stats *s, struct thread_log *log, const struct record *r,
                      const struct json_place *at);
 
-/* Takes a kernel that ran for ran_ns. counted: what launched it has a count. */
+/* Takes a kernel that ran for ran_ns. counted: the call that launched it has a FLOP count. */
 void flop_stats_kernel(struct flop_stats *s, uint32_t device, int64_t ran_ns, bool counted);
 
-/* Takes a library call that began at ns, now that its kernel tells the device. where: its
+/* Takes a library call that began at ns, once its kernel has shown the device. where: its
  * EXTRA_DTYPE. */
 void flop_stats_placed(struct flop_stats *s, int64_t ns, uint32_t device, uint64_t where,
                        uint64_t flops, uint64_t bytes);

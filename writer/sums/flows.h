@@ -38,7 +38,7 @@ struct flow_end {
     struct json_place at;
 };
 
-/* Draws the arrow to it, if its forward operator is known. */
+/* Draws the arrow to the backward operator, if its forward operator is known. */
 void flows_draw(const struct flows *f, uint64_t window, const struct flow_end *end,
                 struct buf *body);
 

@@ -35,7 +35,7 @@ struct gpu_memory {
  * ignored: it came late, for an earlier one. */
 uint64_t gpu_memory_note(struct gpu_memory *m, const struct gpu_record *r);
 
-/* Frees the memory and empties it. */
+/* Frees the slots and empties m. */
 void gpu_memory_free(struct gpu_memory *m);
 
 #endif

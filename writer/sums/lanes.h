@@ -15,7 +15,7 @@ enum lane_kind {
     LANE_WORK,       /* kernels, copies, fills: tid = stream id, "stream 7" */
     LANE_SYNC,       /* waits: "waits on stream 7", or "waits" without a stream */
     LANE_ANNOTATION, /* ranges of the user: "ranges on stream 7" */
-    LANE_OVERHEAD,   /* of one thread, in the process "overhead" */
+    LANE_OVERHEAD,   /* overhead of one thread, in the process "overhead" */
     LANE_KINDS
 };
 
@@ -25,26 +25,25 @@ enum lane_kind {
 
 struct lanes;
 
-/* NULL: no memory. */
+/* Makes the rows of a window. NULL: no memory. */
 struct lanes *lanes_make(void);
 
-/* NULL is allowed. */
+/* Frees the rows. l may be NULL. */
 void lanes_free(struct lanes *l);
 
 /* Bytes of memory for the intervals. l may be NULL. */
 uint64_t lanes_bytes(const struct lanes *l);
 
-/* The M events of rows and processes are written again at the next use. NULL is allowed. */
+/* Makes the next use of each row and process write its M events again. l may be NULL. */
 void lanes_rename(struct lanes *l);
 
-/* True when the process of such a row has its name: lanes_place() ignores `process` then. */
+/* True when the process of this kind and owner has its name, so lanes_place() ignores `process`. */
 bool lanes_have_process(const struct lanes *l, enum lane_kind kind, uint32_t owner);
 
 /* Finds the row for an event [start, end) in nanoseconds. owner: device ordinal; for LANE_OVERHEAD
  * the pid as written. id: stream or thread id. Writes *pid and *tid (never 0).
- * Touching events share a row. nest: nesting events do too, else they get an extra row ("stream 7
- * (overlap 1)"). Bounded memory: an event from before what is remembered of a row gets an extra
- * row.
+ * Touching events share a row. nest: nested events share it too; without nest, they get an extra
+ * row ("stream 7 (overlap 1)"). So does an event that is older than the remembered part of a row.
  * The first use of a row or process appends its M events to `b`: process_name `process`,
  * process_labels "GPU N" (or "overhead"), process_sort_index 5000000 + N.
  * False: it overlaps others on every row that the stream may have, and must not be written. */

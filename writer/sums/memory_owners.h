@@ -18,7 +18,8 @@ struct memory_owners; /* at most one per window */
  * memory, not counted. */
 bool memory_owners_take(struct memory_owners **o, const struct record *r, uint32_t tid);
 
-/* True when no more events can wait: settle first, all of them if need be. o may be NULL. */
+/* True when no more events can wait: memory_owners_settle() must come first, for all events if
+ * needed. o may be NULL. */
 bool memory_owners_full(const struct memory_owners *o);
 
 /* Counts the events from before `ticks` in time order. Calls failed() for each failed allocation,
@@ -31,16 +32,16 @@ void memory_owners_settle(struct memory_owners *o, uint64_t ticks,
 /* The n-th device, or NULL. o may be NULL. */
 const struct memory_device *memory_owners_device(const struct memory_owners *o, unsigned n);
 
-/* The holders of a device's memory at its peak; after the last event. */
+/* Writes the holders of a device's memory at its peak, or after the last event, to *out. */
 void memory_owners_at_peak(const struct memory_owners *o, const struct memory_device *device,
                            struct memory_holders *out);
 void memory_owners_at_end(const struct memory_owners *o, const struct memory_device *device,
                           struct memory_holders *out); /* as above */
 
-/* Bytes of memory for this. o may be NULL. */
+/* Bytes of memory that `o` uses. o may be NULL. */
 uint64_t memory_owners_bytes(const struct memory_owners *o);
 
-/* NULL is allowed. */
+/* Frees the holders. o may be NULL. */
 void memory_owners_free(struct memory_owners *o);
 
 #endif

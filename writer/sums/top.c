@@ -261,8 +261,8 @@ struct top_row *top_row_of(struct top *t, uint64_t key)
     return &t->rows[t->last_row];
 }
 
-/* The position in a sorted array, after all equal spans. Searches from the end, where it nearly
- * always is. */
+/* The position in a sorted array, after all equal spans. Searches from the end, where the position
+ * nearly always is. */
 static size_t span_place(const struct top_spans *spans, const struct top_span *span)
 {
     size_t high = spans->n, step = 1;
@@ -273,7 +273,7 @@ static size_t span_place(const struct top_spans *spans, const struct top_span *s
             step *= 2;
             continue;
         }
-        while (low + 1 < high) { /* `low` stays before it, `high` does not */
+        while (low + 1 < high) { /* `low` stays before the position, `high` does not */
             size_t middle = low + (high - low) / 2;
             if (top_before(span, &spans->at[middle]))
                 high = middle;
@@ -290,7 +290,7 @@ static void count_moved(struct top *t, uint64_t bytes)
 {
     t->moved += bytes;
     if (t->moved > MOVED_FREE + (uint64_t)t->serial * MOVED_SPAN)
-        top_drop(t); /* in this order, sorting costs too much */
+        top_drop(t); /* sorting spans that come in this order costs too much */
 }
 
 void top_insert(struct top *t, struct top_spans *spans, const struct top_span *span)
@@ -550,7 +550,7 @@ void top_open(struct top *t, const struct record *r, const struct json_place *at
     if (read_span(t, r, at, &o))
         t->open[t->n_open++] = o;
     if (!t->dead)
-        t->serial = serial; /* it gets a number when the window ends */
+        t->serial = serial; /* the span gets a number when the window ends */
 }
 
 void top_forget_open(struct top *t)

@@ -16,10 +16,10 @@
 
 struct top;
 
-/* Empty; takes at most `most` bytes of memory. NULL: no memory, or most is 0. */
+/* Makes an empty table that takes at most `most` bytes of memory. NULL: no memory, or most is 0. */
 struct top *top_make(uint64_t most);
 
-/* NULL is allowed, here and below. */
+/* Frees the table. t may be NULL, here and below. */
 void top_free(struct top *t);
 
 /* Bytes of memory in use. */
@@ -33,7 +33,7 @@ void top_record(struct top *t, const struct record *r, const struct json_place *
 void top_open(struct top *t, const struct record *r, const struct json_place *at);
 void top_forget_open(struct top *t);
 
-/* Takes a step of the steps' row. thread: tid that marked it, 0: unknown. The first known thread
+/* Takes a step of the row of steps. thread: tid that marked it, 0: unknown. The first known thread
  * counts for all steps: its spans are their children. */
 void top_step(struct top *t, const char *name, const struct json_place *at, uint32_t thread);
 

@@ -240,7 +240,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* How much of [start, end) the roots take. */
+/* How much time of [start, end) the roots take. */
 static int64_t time_of(const struct roots *r, int64_t start, int64_t end)
 {
     size_t low = roots_before(r, start), high = roots_before(r, end);
@@ -326,7 +326,7 @@ static void holders_until(struct holders *h, int64_t time)
  * from the innermost span that contains it. Steps of a row come in time order. */
 static void take_from_holders(struct holders *h, const struct roots *r, const struct node *step)
 {
-    /* steps of another row run at the same time: counted once */
+    /* steps of another row run at the same time; they count once */
     h->over |= h->before > step->start;
     if (h->over)
         return;
