@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators with arguments of many kinds, twice; the second time is recorded: by torch.profiler into the file that is named, else by cprof."""
+"""Calls operators with arguments of many kinds, twice. Only the second time is recorded: by torch.profiler if a file is named, else by cprof."""
 
 import ctypes
 import sys
@@ -24,7 +24,7 @@ def scalars():
 def lists():
     a.sum([0, 2]), a.sum([], keepdim=True), a.sum(), a.sum(-1)
     a.flip([0]), a.roll([1, 2], [0, 1])
-    torch.zeros(1).expand([1] * 30), torch.zeros(1).expand([1] * 31)  # the longest that is written, and one that is not
+    torch.zeros(1).expand([1] * 30), torch.zeros(1).expand([1] * 31)  # the longest list that is written, and one too long
     F.conv2d(torch.zeros(1, 2, 5, 5), torch.zeros(3, 2, 3, 3), None, 1, 1)
     F.interpolate(torch.zeros(1, 1, 4, 4), scale_factor=[2.0, 1.5], mode="bilinear")
     torch.ops.aten.convolution_backward(torch.zeros(1, 3, 3), torch.zeros(1, 2, 5), torch.zeros(3, 2, 3), [3], [1], [0], [1], False, [0], 1,
@@ -41,7 +41,7 @@ def tensors():
 
 def strides():
     a.permute(2, 0, 1).contiguous(), a.transpose(0, 2) + a.transpose(0, 2), a[:, 1:, ::2].clone(), a.expand(5, 2, 3, 4).clone()
-    torch.zeros(1, 1, 1, 1, 1, 2) + 1, torch.zeros(()).clone(), torch.zeros(0, 3) + 1  # beyond five dimensions they stand elsewhere
+    torch.zeros(1, 1, 1, 1, 1, 2) + 1, torch.zeros(()).clone(), torch.zeros(0, 3) + 1  # torch keeps more than five dimensions in another place
     torch.empty_strided((2, 3), (10, 1)).fill_(1), torch.zeros(8).as_strided((2, 2), (1, 3), 1).clone()
     torch.zeros(1, 2, 3, 4).to(memory_format=torch.channels_last) + 1
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decorated asynchronous functions under an event loop: what it complains of, what `await` takes."""
+"""Decorated asynchronous functions in an event loop. Prints the awaited results and the loop's complaints."""
 
 import asyncio
 import inspect
@@ -36,7 +36,7 @@ def future():
 async def main():
     asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told["message"]))
     generator = numbers()
-    left.append(generator)  # it lives when the loop ends
+    left.append(generator)  # keeps it alive until the loop ends
     async for number in generator:
         if number == 2:
             break

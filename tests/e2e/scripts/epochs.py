@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training in epochs over a DataLoader, in the shapes that cprof must tell apart: `epochs.py SHAPE...`. The last line says
-how many steps each epoch had. Knows nothing of cprof."""
+"""Training in epochs over a DataLoader, with the kinds of loops that cprof must distinguish: `epochs.py LOOP...`. The last
+line is the number of steps of each epoch. The script makes no call of cprof."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def validate(loader):
 
 
 def plain(**options):
-    """A loop of five batches, then one of validation over a loader of the same kind."""
+    """Five training batches, then a validation loop over a loader of the same kind."""
     loader, other = (DataLoader([torch.ones(8)] * n, batch_size=2, **options) for n in (10, 4))
     for _ in range(3):
         epochs.append(0)
@@ -44,7 +44,7 @@ def workers():
 
 
 def accumulated():
-    """A step for every two of five batches; validation in the middle of the epoch, between two fetches and a step."""
+    """One step for two of five batches. Validation runs in the middle of the epoch, between two fetches and a step."""
     loader, other = DataLoader([torch.ones(8)] * 5), DataLoader([torch.ones(8)] * 3)
     for _ in range(3):
         epochs.append(0)
@@ -56,7 +56,7 @@ def accumulated():
 
 
 def ahead():
-    """Each batch is fetched before the one in front of it is worked on, as prefetchers do."""
+    """Fetches each batch before it trains with the one before, as prefetchers do."""
     loader, other = DataLoader([torch.ones(8)] * 5), DataLoader([torch.ones(8)] * 3)
     for _ in range(3):
         epochs.append(0)
@@ -69,7 +69,7 @@ def ahead():
         validate(other)
 
 
-# What Accelerate makes of a loader, known by where its code lies.
+# Imitates Accelerate's wrapper of a loader, which cprof recognises by the path of its code.
 SHARD = """
 class Shard:
     def __init__(self, loader):
@@ -89,7 +89,7 @@ class Shard:
 
 
 def accelerate():
-    """A step for every two batches and for the last one."""
+    """One step for two batches, and one for the last batch."""
     exec(compile(SHARD, "/site-packages/accelerate/data_loader.py", "exec"), globals())
     loader = Shard(DataLoader([torch.ones(8)] * 5))
     for _ in range(3):
@@ -105,7 +105,7 @@ class Stream(IterableDataset):
 
 
 def stream():
-    """A loader that does not know its length, and fails in the second epoch."""
+    """A loader of unknown length; the loop fails in the second epoch."""
     loader = DataLoader(Stream(), batch_size=None)
     for epoch in range(3):
         epochs.append(0)
@@ -119,7 +119,7 @@ def stream():
 
 
 def left():
-    """A loop that is left early ends no epoch that could be seen."""
+    """A loop that is left early: cprof cannot see the end of its epoch."""
     loader = DataLoader([torch.ones(8)] * 5)
     for _ in range(3):
         epochs.append(0)
@@ -129,6 +129,6 @@ def left():
                 break
 
 
-for shape in sys.argv[1:]:
-    globals()[shape]()
+for loop in sys.argv[1:]:
+    globals()[loop]()
 print(json.dumps(epochs))

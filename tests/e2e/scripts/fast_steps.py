@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Very short training steps, all alike. `fast_steps.py STEPS` trains; `fast_steps.py STEPS FILE` does so under
+"""Very short, identical training steps. `fast_steps.py STEPS` trains; `fast_steps.py STEPS FILE` trains under
 torch.profiler, which records steps 3 to 5 into FILE."""
 
 import json

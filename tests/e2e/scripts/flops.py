@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains small models one after the other, six steps each: flops.py [--oracle] MODEL... With --oracle it prints for each, as JSON, what
-torch's own two counters say of one step: torch.profiler (with_flops) by operator, and FlopCounterMode by operator."""
+"""Trains small models one after the other, six steps each: flops.py [--oracle] MODEL... With --oracle it prints JSON instead: for each
+model, the counts of one step by torch.profiler (with_flops) and by FlopCounterMode, for each operator."""
 
 import collections
 import json
@@ -46,7 +46,7 @@ class Recurrent(nn.Module):
 
 
 class Einsum(nn.Module):
-    """Samples x 10 by 5 matrices of 10 x 6, and their sum with weights."""
+    """Multiplies samples x 10 by five matrices of 10 x 6, and sums the results with weights."""
 
     def __init__(self):
         super().__init__()

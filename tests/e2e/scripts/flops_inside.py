@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiplies tensors that stand for others, complex, sparse and packed ones, and products that raise: flops_inside.py WHAT... The same in
-each of six steps."""
+"""Multiplies wrapper tensors, complex, sparse and packed tensors, and makes products that raise: flops_inside.py FUNCTION... Each function
+runs in six equal steps."""
 
 import sys
 
@@ -16,7 +16,7 @@ def vmap():
 
 
 def grad():
-    """8 x 16 by 16 x 32, and the gradient of the first."""
+    """8 x 16 by 16 x 32, and the gradient of the first factor."""
     w, x = torch.randn(16, 32), torch.randn(8, 16)
     return lambda: torch.func.grad(lambda x: (x @ w).sum())(x)
 
@@ -29,14 +29,14 @@ def grad_of_grad():
 
 
 def grads_batched():
-    """Four gradients at once, of 8 x 16 by 16 x 32; the product itself is made before."""
+    """Four gradients at once, of 8 x 16 by 16 x 32. The product itself is computed before the steps."""
     w, x = torch.randn(16, 32), torch.randn(8, 16, requires_grad=True)
     y, directions = x @ w, torch.randn(4, 8, 32)
     return lambda: torch.autograd.grad(y, x, directions, is_grads_batched=True, retain_graph=True)
 
 
 def tensor_parallel():
-    """The part of rank 0 of two: 32 x 64 by 64 x 64, a half of the 128 columns, and its two gradients."""
+    """The part of rank 0 of two ranks: 32 x 64 by 64 x 64, half of the 128 columns, and its two gradients."""
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
@@ -49,13 +49,13 @@ def tensor_parallel():
 
 
 def complex_numbers():
-    """5 x 7 by 7 x 11; each product and its sum is four products and four sums."""
+    """5 x 7 by 7 x 11; a complex multiplication and addition is four real ones each."""
     a, b = torch.randn(5, 7, dtype=torch.complex64), torch.randn(7, 11, dtype=torch.complex64)
     return lambda: a @ b
 
 
 def sparse():
-    """48 entries of a 16 x 32 matrix, as COO and as CSR, by 32 x 8; its own square, whose number of products nobody knows."""
+    """A sparse matrix of 48 entries, as COO and as CSR, by 32 x 8; and its square, whose number of products is unknown."""
     a = torch.zeros(32, 32)
     a.view(-1)[:96:2] = 1
     x, csr = torch.randn(32, 8), a.to_sparse_csr()
@@ -63,7 +63,7 @@ def sparse():
 
 
 def raising():
-    """One product of 4 x 8 by 8 x 16; one that finds no memory, and one whose gradient's hook raises."""
+    """One product of 4 x 8 by 8 x 16, one that finds no memory, and one whose hook for saved tensors raises."""
     a, b, huge = torch.randn(4, 8), torch.randn(8, 16), torch.ones(1, 1)
 
     def refuse(_):
@@ -83,7 +83,7 @@ def raising():
 
 
 def checkpointed():
-    """Two layers of 8 and 16, 4 samples: two products forward, four backward, and the first one again."""
+    """Two layers of 8 and 16, 4 samples: two products forward, four backward, and the first one recomputed."""
     from torch.utils.checkpoint import checkpoint
     layers = torch.nn.Sequential(torch.nn.Linear(8, 16, bias=False), torch.nn.ReLU(), torch.nn.Linear(16, 8, bias=False))
     x = torch.randn(4, 8, requires_grad=True)
@@ -97,21 +97,21 @@ def layers_of_two():
 
 
 def recompute_stopping():
-    """Two products forward and four backward; the first one again, behind which nothing was saved."""
+    """Two products forward and four backward. The first one is recomputed; recomputation then stops, because nothing later was saved."""
     from torch.utils.checkpoint import checkpoint
     layers, x = layers_of_two()
     return lambda: checkpoint(layers, x, use_reentrant=False).sum().backward()
 
 
 def recompute_reentrant():
-    """Two products forward and four backward; both again."""
+    """Two products forward and four backward; both forward ones are recomputed."""
     from torch.utils.checkpoint import checkpoint
     layers, x = layers_of_two()
     return lambda: checkpoint(layers, x, use_reentrant=True).sum().backward()
 
 
 def recompute_nested():
-    """Two products forward, four backward; both again, and the first one again for the inner checkpoint."""
+    """Two products forward, four backward. Both forward ones are recomputed, and the first once more for the inner checkpoint."""
     from torch.utils.checkpoint import checkpoint
     layers, x = layers_of_two()
     inner = lambda x: layers[2](checkpoint(layers[:2], x, use_reentrant=True))
@@ -119,7 +119,7 @@ def recompute_nested():
 
 
 def recompute_autocast():
-    """As recompute_reentrant, in bfloat16, inside a range."""
+    """Like recompute_reentrant, in bfloat16 and inside a range."""
     from torch.utils.checkpoint import checkpoint
     layers, x = layers_of_two()
 
@@ -135,7 +135,7 @@ def recompute_autocast():
 
 
 def recompute_of_gradients():
-    """As twice_gradient, with the products and their gradient in a checkpoint: these four again."""
+    """Like twice_gradient, with the products and their gradient in a checkpoint: these four are recomputed."""
     from torch.utils.checkpoint import checkpoint
     layers, x = layers_of_two()
 
@@ -146,8 +146,8 @@ def recompute_of_gradients():
 
 
 def twice_gradient():
-    """A gradient penalty. Two products forward and two for the gradient of x. In the backward pass of that: three of the gradient's
-    products (the ones that it begins with need none), and two of the first layer, which the threshold hands zeros."""
+    """A gradient penalty. Two products forward, and two for the gradient of x. The backward pass of that has three gradients of the
+    gradient's products (its constant ones need none), and two of the first layer, which gets zeros from the ReLU."""
     layers, x = layers_of_two()
 
     def work():
@@ -157,7 +157,7 @@ def twice_gradient():
 
 
 class Product(torch.autograd.Function):
-    """x @ w with a backward function of one's own."""
+    """x @ w with a custom backward function."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -171,13 +171,13 @@ class Product(torch.autograd.Function):
 
 
 def twice_function():
-    """One product, two of its gradient."""
+    """One product forward and two backward."""
     x, w = torch.randn(4, 8, requires_grad=True), torch.randn(8, 16, requires_grad=True)
     return lambda: Product.apply(x, w).sum().backward()
 
 
 def twice_function_gradient():
-    """One product, and both of its gradient. In the backward pass of that one, that of w: the ones that it begins with need none."""
+    """One product forward and two for its gradient. The backward pass of that needs the gradient of w only: its constant ones need none."""
     x, w = torch.randn(4, 8, requires_grad=True), torch.randn(8, 16, requires_grad=True)
 
     def work():
@@ -187,7 +187,7 @@ def twice_function_gradient():
 
 
 def packed():
-    """4 x 64 by 64 x 32 in each way that a CPU's inference has."""
+    """4 x 64 by 64 x 32 in each form that CPU inference offers."""
     from torch.utils import mkldnn
     x, linear = torch.randn(4, 64), torch.nn.Linear(64, 32).eval()
     dense = mkldnn.to_mkldnn(torch.nn.Linear(64, 32).eval())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records a step with torch.profiler while cprof records it too, and hands the file in: foreign.py FILE [removed]"""
+"""Records a step with torch.profiler while cprof records it, too, and gives the file to cprof: foreign.py FILE [removed]"""
 
 import os
 import sys
@@ -17,7 +17,7 @@ def step(name):
 
 
 step("before")
-cprof.step()  # what came before is step 0
+cprof.step()  # ends step 0
 with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profiler:
     for number in range(3):
         step(f"both {number}")

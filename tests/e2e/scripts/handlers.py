@@ -15,13 +15,13 @@ import cprof
 
 
 def say(what):
-    """One line, also where several threads say something."""
+    """Prints one line in one write, because several threads print."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 class Log(cprof.TraceHandler):
-    """Keeps all that it is told, and prints it at the end."""
+    """Records all calls of its methods, and prints them at the end."""
 
     def __init__(self):
         self.calls, self.threads, self.pid = [], set(), os.getpid()
@@ -70,7 +70,7 @@ class Log(cprof.TraceHandler):
 
 
 class Count(cprof.TraceHandler):
-    """Counts; nap: seconds that it takes for each duration."""
+    """Counts events. nap: seconds that it sleeps at each duration."""
 
     def __init__(self, name, nap=0.0, queue_bytes=1 << 24):
         self._name, self.nap, self.queue_bytes = name, nap, queue_bytes
@@ -104,8 +104,8 @@ def work(steps, pairs=1):
         cprof.step(samples=2)
 
 
-def await_while_others_wait(trace):
-    """Whether the trace is there in the end; no other Python thread runs meanwhile."""
+def wait_for_trace_holding_the_gil(trace):
+    """Waits for the trace without releasing the GIL, so no other Python thread runs. Returns whether the trace appeared."""
     libc, path = ctypes.PyDLL(None), os.fsencode(os.path.join(os.environ["CPROF_FOLDER"], trace))
     sys.setswitchinterval(1000)
     for _ in range(6000):
@@ -129,7 +129,7 @@ def all_calls():
 
 
 def refused():
-    """What is no handler; one that raises everywhere; one whose init raises."""
+    """Objects that are no handlers, a handler that raises everywhere, and a handler whose init raises."""
     class Bad(Log):
         def init(self):
             raise RuntimeError("no")
@@ -138,7 +138,7 @@ def refused():
         def process_duration_event(self, *_, **__):
             raise SystemExit(3)
 
-        def step_end(self, timestamp):  # takes too little
+        def step_end(self, timestamp):  # lacks a parameter
             pass
 
     errors = 0
@@ -147,20 +147,20 @@ def refused():
             cprof.add_trace_handler(wrong)
         except TypeError:
             errors += 1
-    taken = cprof.add_trace_handler(Raises())  # first: the window may be told before the next one is there
+    taken = cprof.add_trace_handler(Raises())  # before say(): the window may open before the next handler is added
     say([errors, taken, cprof.add_trace_handler(Bad())])
     work(4)
 
 
 def slow():
-    """The slow one loses, the quick one does not; nor does the trace."""
+    """The slow handler loses events. The quick handler and the trace lose none."""
     cprof.add_trace_handler(Count("slow", nap=0.0002, queue_bytes=1 << 16))
     cprof.add_trace_handler(Count("quick"))
     work(2, 5000)
 
 
 def late():
-    """Added after the second step, and from a callback."""
+    """Handlers added after the second step, and from a callback."""
     told = threading.Event()
 
     class First(cprof.TraceHandler):
@@ -177,7 +177,7 @@ def late():
 
     cprof.add_trace_handler(First())
     work(2)
-    assert told.wait(60)  # what was before
+    assert told.wait(60)  # all earlier events have been delivered
     told.clear()
     cprof.add_trace_handler(Adds("late"))
     work(1)
@@ -200,7 +200,7 @@ def fork():
 
 
 def on_ready():
-    """The function may be another one each time, and None."""
+    """The function may be replaced, also by None."""
     seen = []
     done = threading.Event()
 
@@ -221,22 +221,22 @@ def on_ready():
 
 
 def on_ready_behind_marks():
-    """Far more marks than a queue holds, while no other Python thread can run."""
+    """More marks than a queue holds, while no other Python thread can run."""
     class Both(Count):
         def trace_ready(self, trace):
             self.seen["ready"] += 1
 
     paths = []
-    atexit.register(lambda: say(paths))  # called when all has been told
+    atexit.register(lambda: say(paths))  # runs after all events were delivered
     cprof.set_on_trace_ready(lambda trace: paths.append(os.path.basename(trace.path)))
     cprof.add_trace_handler(Both("both", queue_bytes=1 << 16))
-    sys.setswitchinterval(1000)  # nothing below gives the GIL up
+    sys.setswitchinterval(1000)  # nothing below releases the GIL
     work(3, 40_000)
-    await_while_others_wait("rank0.3.pt.trace.json")
+    wait_for_trace_holding_the_gil("rank0.3.pt.trace.json")
 
 
 def older_library():
-    """The module finds none of the calls that came later."""
+    """A library that lacks a newer call of the module."""
     class Older(ctypes.PyDLL):
         def __getitem__(self, name):
             if name == "cprof_trace_queue_for":
@@ -252,7 +252,7 @@ def older_library():
 
 
 def ends():
-    """The last trace is written when the interpreter ends: by sys.exit() with what is given, an exception, or os._exit()."""
+    """The last trace is written when the interpreter ends: by sys.exit(argument), an exception, or os._exit()."""
     cprof.add_trace_handler(Log())
     work(2)
     if sys.argv[2] == "raise":
@@ -273,16 +273,16 @@ def hangs():
 
 
 def holds_the_lock():
-    """While no other Python thread can run, cprof goes on and finishes its file."""
+    """While no other Python thread can run, cprof continues and finishes its file."""
     cprof.add_trace_handler(Count("waits"))
     work(3)
-    there = await_while_others_wait("rank0.2.pt.trace.json")
+    there = wait_for_trace_holding_the_gil("rank0.2.pt.trace.json")
     say([there])
     work(2)
 
 
 def no_thread():
-    """The machine has no thread left for the handler."""
+    """The handler's thread cannot be started."""
     class Named(Log):
         def __init__(self):
             super().__init__()
@@ -317,7 +317,7 @@ def threads():
 
 
 def composer():
-    """Composer's marks through cprof.composer.TraceHandler; what Composer told, beside what cprof's own handler heard."""
+    """Sends Composer's events through cprof.composer.TraceHandler. Prints Composer's events and those that cprof's handler got."""
     import cprof.composer
     from composer.profiler import Engine, Profiler, TraceHandler, cyclic_schedule
 

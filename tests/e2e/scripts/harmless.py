@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a profiler in their process may disturb. What each prints must be the same with and without cprof;
-what it prints as JSON in its last line tells the test what to look for in the trace."""
+"""Programs that a profiler in their process may disturb. Their output must be the same with and without cprof. A last line
+in JSON tells the test what the trace must hold."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ class Net(nn.Module):
 
 
 def show(*values):
-    """Floats with every bit."""
+    """Prints the values, with all bits of floats."""
     print(*(v.hex() if isinstance(v, float) else v for v in values))
 
 
@@ -50,12 +50,12 @@ def train(net, optimizer, steps, before_step=lambda i: None):
         show("loss", i, loss.item())
 
 
-# torch 2.6 has no such count
+# torch 2.6 lacks this count
 storage_uses = getattr(torch._C, "_storage_Use_Count", lambda storage: None)
 
 
 def references(i):
-    """Who holds a tensor while its operators are recorded with shapes: nobody but the program."""
+    """Reference counts while operators are recorded with shapes: only the program may hold its tensors."""
     t, u = torch.ones(1000), torch.ones(1000)
     v = t + u
     w = torch.cat([t, u, v])
@@ -100,8 +100,8 @@ def autocast(i):
 
 
 def results():
-    """Eager and scripted training with all of the above in each step, and at last an uncaught exception in the middle
-    of one."""
+    """Eager and scripted training with all of the above in each step. It ends with an uncaught exception in the middle of a
+    step."""
     torch.set_num_threads(1)
 
     def extra(i):
@@ -119,7 +119,7 @@ def results():
 
 
 def affinities():
-    """Processors that each thread may use, by the thread's name; the main thread's under main."""
+    """{thread name: processors that it may use}; the main thread is "main"."""
     found = {"main": sorted(os.sched_getaffinity(0))}
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/comm") as comm:
@@ -128,8 +128,8 @@ def affinities():
 
 
 def threads():
-    """Two Python threads with operators and backward passes of their own, beside one whose operators use OpenMP;
-    tensors made by one thread and freed by another."""
+    """Two Python threads run operators and backward passes beside the main thread, whose operators use OpenMP. One thread
+    frees tensors that another thread made."""
     torch.set_num_threads(2)
     handed, tids, turn = [], [], threading.Barrier(3)
 
@@ -163,7 +163,7 @@ def threads():
 
 
 def profiler():
-    """A program that uses torch.profiler itself, over steps that cprof records and over steps that it does not."""
+    """A program that uses torch.profiler itself, during steps that cprof records and steps that it does not record."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = adam(net)
@@ -177,8 +177,7 @@ def profiler():
 
 
 def forks():
-    """Forks in the middle of a step: a child that leaves at once, one that runs operators to its end, one that
-    trains."""
+    """Forks in the middle of a step: one child exits at once, one runs operators, one trains."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = adam(net)
@@ -203,7 +202,7 @@ def forks():
 
 @contextlib.contextmanager
 def busy_threads():
-    """Other threads in operators all the time: compiled loops, which do not hold the interpreter's lock."""
+    """Other threads run operators all the time, in compiled loops that do not hold the GIL."""
     @torch.jit.script
     def loop(x: torch.Tensor, n: int):
         for _ in range(n):
@@ -229,8 +228,8 @@ def busy_threads():
 
 
 def children():
-    """FORKS forks right behind a step's edge, at which the schedule has switched operators on or off, while other threads run operators.
-    The children run some, too."""
+    """Forks FORKS times right after a step's edge, which switches the recording of operators on or off, while other threads run operators.
+    The children run operators, too."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -247,7 +246,7 @@ def children():
 
 
 def loaders():
-    """The same with DataLoader workers. At last workers made by spawn and forkserver."""
+    """The same with forked DataLoader workers; then workers made by spawn and forkserver."""
     torch.set_num_threads(1)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)

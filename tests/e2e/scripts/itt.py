@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ITT from PyTorch: ranges, marks and emit_itt. Prints what the calls returned. Arguments: mode."""
+"""ITT from PyTorch: ranges, marks and emit_itt. Prints the calls' return values. Argument: the mode."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ if mode == "ranges":
     with itt.range("with {}", "format"):
         torch.ones(2)
 elif mode == "before":
-    torch.ones(3)  # wakes cprof before the first call of ITT
+    torch.ones(3)  # starts cprof before the first ITT call
     itt.range_push("late")
     itt.range_pop()
 elif mode == "emit":

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program ends right behind a TorchScript call, while the thread of torch's pool that ended the call still gives back its result. Needs libslowpool.so."""
+"""Ends right after a TorchScript call, while the thread of torch's pool that ended the call is still returning its result. Needs libslowpool.so."""
 
 import ctypes
 
 import torch
 
 torch.set_num_threads(1)
-library = ctypes.PyDLL(None)  # keeps the interpreter's lock
+library = ctypes.PyDLL(None)  # keeps the GIL during calls
 
 
 @torch.jit.script

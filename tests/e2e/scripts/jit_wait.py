@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TorchScript functions that wait for a future: each goes on, and ends, on a thread of torch's pool. Prints how long the calls took, in us.
+"""TorchScript functions that wait for a future: each continues and ends on a thread of torch's pool. Prints the calls' durations in us.
 
-Usage: jit_wait.py CALLS STEPS: so many calls in each step."""
+Usage: jit_wait.py CALLS STEPS, with CALLS calls in each step."""
 
 import json
 import sys

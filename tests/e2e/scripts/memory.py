@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor memory to be found again. The first argument says what happens: leak, threads, oom (caught), die (the process is killed by the
-error, without any handler)."""
+"""A training with known tensor memory. The argument is leak, threads, oom (a caught error) or die (the same, then the process kills
+itself by SIGKILL)."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ MB = 1 << 20
 
 
 class Leaks(nn.Module):
-    """Keeps a MiB of each call."""
+    """Keeps one MiB at each call."""
 
     def __init__(self):
         super().__init__()

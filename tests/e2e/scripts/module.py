@@ -15,7 +15,7 @@ result = {}
 
 
 def all_calls():
-    """Every call once in each of four steps; what they return."""
+    """Makes every call once in each of four steps, and notes what the calls return."""
     plain = cprof.marker("plain")
     full = cprof.marker("full", record_instant_on_start=True, record_instant_on_finish=True, categories=["data", "io"])
     last = cprof.marker("only last", actions=[cprof.Action.ACTIVE_AND_SAVE], categories="one")
@@ -43,7 +43,7 @@ def all_calls():
 
 
 def decorators():
-    """All kinds of functions, decorated; each keeps what it is and does."""
+    """Decorates all kinds of functions; each keeps its kind and behaviour."""
     marked = cprof.marker("marked")
 
     @marked
@@ -122,7 +122,7 @@ def work(i):
 
 
 def profile():
-    """torch.profiler's way: what lies outside the block is not recorded; the block is left by an exception."""
+    """As with torch.profiler, nothing outside the block is recorded. An exception leaves the block."""
     with cprof.marker("outside"):
         cprof.step()
     try:
@@ -139,7 +139,7 @@ def profile():
 
 
 class ProfilerAction(enum.Enum):
-    """As torch has it."""
+    """The names and values of torch's enum."""
     NONE = 0
     WARMUP = 1
     RECORD = 2
@@ -147,7 +147,7 @@ class ProfilerAction(enum.Enum):
 
 
 def schedules():
-    """One that takes the step, with torch's actions; one that takes the time, too; one that raises; none."""
+    """A schedule that takes the step and returns torch's actions, one that takes the time, too, one that raises, and None."""
     asked = result["asked"] = []
 
     def like_torch(step):
@@ -176,7 +176,7 @@ def schedules():
 
 
 def closures():
-    """The second argument is the time where it must be given or is called so; else it keeps the value that it has."""
+    """cprof passes the time if the second parameter has no default or is called `time`. Otherwise the parameter keeps its default."""
     seen = result["seen"] = []
 
     def every(step, n=5):
@@ -197,7 +197,7 @@ def closures():
 
 
 def subinterpreter():
-    """There a schedule and handlers are refused; marks and steps are the process's."""
+    """In a subinterpreter a schedule and handlers are refused. Marks and steps work there as in the main interpreter."""
     interpreters, other = make_subinterpreter()
     here = cprof.marker("both")
     cprof.step()
@@ -217,7 +217,7 @@ def subinterpreter():
 
 
 def copies():
-    """A marker goes along where what holds it is copied, or sent to another process."""
+    """Copies and pickles a marker, alone and inside another object."""
     import copy
     import pickle
     kept = cprof.marker("kept", actions=cprof.Action.ACTIVE, record_instant_on_start=True, categories=["io"])
@@ -232,7 +232,7 @@ def copies():
 
 
 def descriptors():
-    """Decorated together with staticmethod and classmethod, in either order; what cannot be called is refused at once."""
+    """Decorators combined with staticmethod and classmethod, in either order. Objects that cannot be called are refused at once."""
     marked = cprof.marker("marked")
 
     class Both:
@@ -263,7 +263,7 @@ def descriptors():
 
 
 def nothing_is_told():
-    """What may not be there: handlers, lists and copies of traces. What is wrong is told all the same."""
+    """Without the library, handlers and exports do nothing, but wrong arguments still raise."""
     result["handlers"] = [cprof.add_trace_handler(cprof.TraceHandler()), cprof.set_on_trace_ready(print), list(cprof.trace_handlers())]
     result["exported"] = cprof.export_chrome_trace("nowhere")
     result["refused"] = 0
@@ -275,11 +275,11 @@ def nothing_is_told():
 
 
 def threads():
-    """A schedule in Python, and threads that mark steps at once: none may wait for the other."""
+    """A schedule in Python, and threads that mark steps at the same time. They must not deadlock."""
     cprof.set_schedule(lambda step, time: sum(range(1000)) * 0)
 
     def mark():
-        for _ in range(16):  # 64 may wait while the schedule decides, however the interpreter shares its lock out
+        for _ in range(16):  # 4 x 16: up to 64 steps may wait while the schedule runs, in any order of threads
             cprof.step()
 
     workers = [threading.Thread(target=mark) for _ in range(4)]

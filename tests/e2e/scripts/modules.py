@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models whose modules are to be known. The first argument says what is done with them; what the test compares is printed as JSON in
-the last line."""
+"""Models whose modules cprof must name. The first argument chooses the case. The last line is JSON for the test."""
 
 import gc
 import json
@@ -26,7 +25,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """The same Linear is called twice, and once more under a second name."""
+    """One Linear has two names and is called under each."""
 
     def __init__(self):
         super().__init__()
@@ -75,7 +74,7 @@ class Checkpointed(nn.Module):
 
 
 class Changes(nn.Module):
-    """Gets a new layer at each call."""
+    """Makes a new layer at each call."""
 
     def forward(self, x):
         self.late = nn.Linear(4, 4)
@@ -83,7 +82,7 @@ class Changes(nn.Module):
 
 
 class Called(nn.Module):
-    """Has a __call__ of its own."""
+    """Overrides __call__, so that no hooks run."""
 
     def __call__(self, x):
         return self.forward(x)
@@ -159,7 +158,7 @@ class Tree(nn.Module):
 
 
 def script():
-    """With a folder: torch.profiler's own trace of a step goes there."""
+    """With a path as second argument, torch.profiler records a step into that file instead."""
     torch.manual_seed(1)
     net, x = torch.jit.script(Tree()), torch.ones(3, 4)
 
@@ -178,7 +177,7 @@ def script():
 
 
 def compiled(late):
-    """late: torch.compile comes in the middle of a window."""
+    """late: torch.compile is called in the middle of a window."""
     from torch._dynamo.utils import counters
     graphs = []
 

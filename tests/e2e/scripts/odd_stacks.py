@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks inside greenlets (`odd_stacks.py greenlet`) or subinterpreters (`odd_stacks.py subinterpreter`); prints as python_stacks.py does."""
+"""Marks inside greenlets (`odd_stacks.py greenlet`) or subinterpreters (`odd_stacks.py subinterpreter`). The output is as in python_stacks.py."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libtorch_cpu's GOT entries, for the scripts that look at the calls which cprof leads to itself."""
+"""libtorch_cpu's GOT entries, for scripts that check which calls cprof redirects to itself."""
 
 import ctypes
 import json
@@ -23,5 +23,5 @@ class Slots:
         return ctypes.cast(getattr(self.torch, name), ctypes.c_void_p).value
 
     def ours(self):
-        """Which of the calls lead elsewhere than to torch."""
+        """Names of the calls that are redirected away from torch."""
         return [name for name in self.at if self.now(name) != self.torchs(name)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small training on the CPU with one planted fault: planted.py FAULT SIZE. SIZE is in ms for what stalls, else a number of times."""
+"""A small training on the CPU with one planted fault: planted.py FAULT SIZE. SIZE is in ms for faults that stall, else a count."""
 
 import sys
 import time

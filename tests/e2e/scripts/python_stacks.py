@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks made in every kind of frame, each beside what the interpreter itself says of the stack. Prints {mark: [[file, line, name], …]},
-outermost first, as JSON. Runs under any CPython from 3.9 on; needs no torch."""
+"""Makes marks in every kind of frame, and notes the interpreter's own stack beside each. Prints {mark: [[file, line, name], …]}, outermost
+first, as JSON. Runs under any CPython from 3.9 on, without torch."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ import json
 import sys
 import threading
 
-_released, _held = ctypes.CDLL(None), ctypes.PyDLL(None)  # the first gives the GIL back during the call, the second keeps it
+_released, _held = ctypes.CDLL(None), ctypes.PyDLL(None)  # the first releases the GIL during a call, the second keeps it
 seen = {}
 
 
@@ -24,7 +24,7 @@ def mark_holding(name):
 
 
 def stack(name):
-    """What the interpreter says of the caller's stack."""
+    """Notes the caller's stack as the interpreter reports it."""
     frame, found = sys._getframe(1), []
     while frame:
         found.append([frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name])
@@ -32,7 +32,7 @@ def stack(name):
     seen[name] = found[::-1]
 
 
-# `mark` and `stack` are called on one line, so that the innermost frame has the same line for both. `mark` itself is one frame more.
+# `stack` and `mark` are called on one line, so that the caller's frame has the same line in both. `mark` itself is an additional frame.
 def plain(name):
     stack(name); mark(name)
 
@@ -120,12 +120,12 @@ def compiled(source, file, name):
 
 
 def reused(n):
-    """Code that is made and freed again and again at the same places in memory, with other lines and other names."""
+    """Makes and frees code objects at the same addresses, with different lines and names."""
     for i in range(n):
         name = "reused %d" % i
         compiled("\n" * (i % 7) + "def f%d():\n    stack(name); mark(name)\nf%d()" % (i % 3, i % 3), "<made %d>" % (i % 5), name)
         gc.collect() if i % 16 == 0 else None
-    for letters in ("dff", "dfff", "egb", "eggb"):  # one letter stands once more, all else is the same
+    for letters in ("dff", "dfff", "egb", "eggb"):  # names that differ in one doubled letter
         file = "<名%s>" % letters
         compiled("stack(name); mark(name)", file, "reused " + letters)
 
@@ -138,7 +138,7 @@ def in_thread(function, *args):
 
 def main():
     mark("wake")
-    for _ in range(1000):  # the interpreter is asked at its next chance
+    for _ in range(1000):  # gives cprof the chance to check its frames against the interpreter's
         plain("warm")
     plain("plain")
     held("held")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of a distributed run under torchrun: gloo, DistributedDataParallel, collectives of its own, a DataLoader
-with a worker."""
+"""A rank of a distributed run under torchrun: gloo, DistributedDataParallel, further collectives, a DataLoader with a
+worker."""
 
 import torch
 import torch.distributed as dist
@@ -25,7 +25,7 @@ def main():
         torch.ones(4)
         work.wait()
         optimizer.step()
-    dist.barrier()  # destroy_process_group() aborts now and then when its threads outlive it, also without cprof
+    dist.barrier()  # destroy_process_group() sometimes aborts if its threads outlive it, also without cprof
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HolisticTraceAnalysis over a folder of traces, for consumers.py: run_hta.py analyses|table FOLDER OPTIONS RESULT
+"""Runs HolisticTraceAnalysis on a folder of traces, for consumers.py: run_hta.py analyses|table FOLDER OPTIONS RESULT
 
-OPTIONS are JSON; what the function returns is pickled into the file RESULT.
+OPTIONS are JSON. The function's return value is pickled into the file RESULT.
 """
 
 import json
@@ -52,9 +52,9 @@ def table(folder, rank):
 
 
 def _critical_path(analysis, rank):
-    """The first step's path: rows in the order of time, and the share of each bound in percent."""
+    """The critical path of the first step: rows in time order, and the share of each bound in percent."""
     graph, good = analysis.critical_path_analysis(rank=rank, annotation="ProfilerStep", instance_id=0)
-    assert good, "HTA says that the graph of the critical path is not sound"
+    assert good, "HTA reports that the graph of the critical path is not valid"
     numbers = graph.critical_path_nodes
     path = [graph.node_list[number] for number in numbers]
     return {"events": list(dict.fromkeys(graph._get_node_name(node.ev_idx) for node in path)),
@@ -72,7 +72,7 @@ def _rows_of(table, rank):
 
 
 def _rows(table):
-    """A pandas table as plain dicts; columns of several levels get their names joined by a point."""
+    """A pandas table as plain dicts. Names of multi-level columns are joined with a dot."""
     names = [".".join(map(str, filter(None, name))) if isinstance(name, tuple) else str(name) for name in table.columns]
     return [dict(zip(names, map(_plain, row))) for row in table.itertuples(index=False, name=None)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A launcher inside the script: ranks made by torch.multiprocessing.spawn, which tell their rank only to themselves."""
+"""Ranks made by torch.multiprocessing.spawn, which set the rank variables only in their own environment."""
 
 import os
 

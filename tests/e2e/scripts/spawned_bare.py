@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks made by torch.multiprocessing.spawn, which tell their rank to torch.distributed and set no variables of it. With the number of a
-port they meet there, as in PyTorch's tutorial."""
+"""Ranks made by torch.multiprocessing.spawn, which pass their rank to init_process_group() and set no rank variables. With a port as
+argument they meet at that port, as in PyTorch's tutorial; without, in a file."""
 
 import os
 import sys

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stack_stress.py SECONDS [torch | LIBRARY]`: threads start, mark and end while generators, coroutines and compiled code are made and
-freed, at depths that change, with exceptions and garbage collections in between; daemon threads go on until the interpreter is gone. A
-step ends every 50 ms. The marks named work end in a number made of the stack as the interpreter tells it. With torch, operators run
-too, and C++ exceptions fly through them; with the plugin's library, copies of it are opened and closed. Prints how many rounds were
-made."""
+freed at changing depths, with exceptions and garbage collections in between. Daemon threads go on until the interpreter has ended. A
+step ends every 50 ms. The names of the `work` marks end in a checksum of the interpreter's own stack. With `torch`, operators run, too,
+and throw C++ exceptions. With the plugin's library, copies of it are opened and closed. Prints the number of rounds."""
 
 import _ctypes
 import asyncio
@@ -28,12 +27,12 @@ def mark(name):
 
 
 def number_of(frames):
-    """A number made of [(file without folder, line, function)], innermost first."""
+    """A checksum of [(file without folder, line, function)], innermost first."""
     return zlib.crc32("\n".join("%s(%d): %s" % frame for frame in frames).encode("utf-8", "replace"))
 
 
 def told():
-    """The number of the caller's stack."""
+    """The checksum of the caller's stack."""
     frame, frames = sys._getframe(1), []
     while frame:
         frames.append((os.path.basename(frame.f_code.co_filename), frame.f_lineno or 0, frame.f_code.co_name))
@@ -94,7 +93,7 @@ def failing(n):
 
 
 def plugged(n):
-    """A mark in a library that is gone behind it."""
+    """A mark in a library that is unloaded right after it."""
     if plugins:
         library = ctypes.CDLL(random.choice(plugins), mode=random.choice([os.RTLD_NOW, os.RTLD_LAZY]))
         library.plugin(b"plugin in " + os.path.basename(library._name).encode())
@@ -102,7 +101,7 @@ def plugged(n):
 
 
 def copies(library, folder):
-    """Names of the library's copies: each is another one to the loader."""
+    """Paths of copies of the library; the loader treats each as another library."""
     return [shutil.copy(library, os.path.join(folder, f"libplugin{i}.so")) for i in range(8)]
 
 
@@ -132,7 +131,7 @@ def main():
         import torch
         torch.set_num_threads(1)
     elif what:
-        plugins = copies(what, tempfile.mkdtemp())  # stays, in TMPDIR: names are read from the files until the last trace is written
+        plugins = copies(what, tempfile.mkdtemp())  # never removed: cprof reads names from the files until the last trace is written
     step = getattr(_held, "cprof_step", lambda: 0)
     end = time.monotonic() + float(sys.argv[1])
     random.seed(1)
@@ -145,7 +144,7 @@ def main():
         for thread in threads:
             thread.join()
         step()
-    if not torch:  # a daemon thread in torch ends the program with "terminate called", with cprof and without
+    if not torch:  # a daemon thread inside torch ends the program with "terminate called", even without cprof
         for _ in range(4):
             threading.Thread(target=for_ever, daemon=True).start()
         time.sleep(0.05)

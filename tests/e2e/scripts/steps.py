@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of every shape whose steps cprof must find: `steps.py LOOP...`, with a loop's argument behind a colon.
+"""All kinds of loops whose steps cprof must find: `steps.py LOOP...`, with a loop's argument after a colon.
 
-Each marks iteration i with a range `probe i` in front of what ends the step, so that the trace tells whether the edges lie where
-they should. Iterations count through all loops. The last line says how many each loop had. Knows cprof only where it calls
-cprof_step()."""
+Each loop opens a range `probe i` in iteration i before the step's end, so the trace shows whether the edges are right. Iterations are
+numbered through all loops. The last line is the number of iterations of each loop. Only explicit() calls cprof."""
 
 import ctypes
 import gc
@@ -20,8 +19,8 @@ torch.set_num_threads(1)
 ITERATIONS = 6
 ALONE = 110
 SURVIVED = "the failure that a script survives"
-probes = []  # of each loop
-taken = []   # objects that lie where optimizers did
+probes = []  # number of probes of each loop
+taken = []   # objects at the addresses of freed optimizers
 
 
 def model():
@@ -36,7 +35,7 @@ def backward(net):
 
 
 def probe(i):
-    """Of iteration i of the loop that runs."""
+    """Opens the range of iteration i of the current loop."""
     with record_function(f"probe {sum(probes[:-1]) + i}"):
         torch.ones(3)
     probes[-1] += 1
@@ -49,8 +48,8 @@ class Own(torch.optim.SGD):
 
 
 def one():
-    """A user's optimizer whose step calls super().step(), which torch has wrapped too; a scheduler; gradients
-    accumulated over three batches; a range around the whole iteration."""
+    """A user's optimizer whose step() calls super().step(), which torch has wrapped, too; a scheduler; gradients accumulated
+    over three batches; a range around the whole iteration."""
     net = model()
     torch.optim.SGD(net.parameters(), lr=0.01)  # torch wraps SGD.step when the first SGD is made
     optimizer = Own(net.parameters(), lr=0.01)
@@ -65,8 +64,8 @@ def one():
 
 
 def two_classes():
-    """Two optimizers, of which the one that steps first counts: it evaluates the loss several times in a step, and
-    fails once."""
+    """Two optimizers, of which the first to step marks the steps. It evaluates the loss several times in a step, and fails
+    once."""
     a, b = model(), model()
     first = torch.optim.LBFGS(a.parameters(), max_iter=3)
     second = torch.optim.Adam(b.parameters(), lr=0.01)
@@ -86,7 +85,7 @@ def two_classes():
 
 
 def two_of_one():
-    """Two optimizers of one class, whose ranges have one name. The first counts; after its end the second goes on
+    """Two optimizers of one class, whose ranges have the same name. The first marks the steps; later the second goes on
     alone."""
     a, b = model(), model()
     first = torch.optim.Adam(a.parameters(), lr=0.01)
@@ -129,7 +128,7 @@ class Sharded(torch.optim.Optimizer):
 
 
 def sharded():
-    """An optimizer's step inside another one's."""
+    """An optimizer's step() inside another one's."""
     models = model(), model()
     optimizer = Sharded(*models)
     for i in range(ITERATIONS):
@@ -140,7 +139,7 @@ def sharded():
 
 
 def folds():
-    """Trainings one after the other, each with a model and an optimizer of its own, of which nothing is left when the next one begins."""
+    """Trainings one after the other, each with its own model and optimizer, which are freed before the next training begins."""
     def train(first):
         net = model()
         optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
@@ -152,16 +151,16 @@ def folds():
     for first in range(0, ITERATIONS, 2):
         train(first)
         gc.collect()
-        between.append([object() for _ in range(1000)])  # lies where the optimizer did
+        between.append([object() for _ in range(1000)])  # takes the optimizer's address
 
 
 class Plain:
-    """Objects are as large as optimizers, so that they take the places of those."""
+    """Its objects are as large as optimizers, so they take the addresses of freed ones."""
 
 
 def kept_folds():
-    """The same, but the first model and its optimizer are kept. No optimizer of a later loop lies where one of these did: it would be
-    taken for that one."""
+    """Like folds(), but the first optimizer is kept. No optimizer of a later loop may get the address of one of these, because cprof
+    would take it for that one."""
     kept = []
     for first, steps in (0, 3), (3, 20):
         net = model()
@@ -171,14 +170,13 @@ def kept_folds():
             probe(i)
             kept[-1].step()
     kept.clear()
-    for _ in range(10):  # what lies there for a moment gives way
+    for _ in range(10):  # repeated, because short-lived objects may occupy the addresses at first
         gc.collect()
         taken.extend([Plain() for _ in range(1000)])
 
 
 def explicit():
-    """From iteration 2 on, the script's first cprof_step() included, two optimizer steps lie in each step of its
-    own."""
+    """From iteration 2 on, cprof_step() marks the steps, each with two optimizer steps inside."""
     mark = ctypes.CDLL(None).cprof_step
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -190,7 +188,7 @@ def explicit():
             optimizer.step()
         else:
             probe(i)
-            if i == 2:  # as long an iteration as those before it: a call just behind an optimizer's step is that step's
+            if i == 2:  # as long as the iterations before: cprof_step() just after an optimizer's step counts as the same step
                 time.sleep(time.monotonic() - begun)
             mark()
             for _ in range(2):
@@ -214,7 +212,7 @@ def infer():
 
 
 class Outer(nn.Module):
-    """A model whose call makes more calls, and which fails once where it is told to."""
+    """A model whose call makes more module calls, and which fails in one iteration."""
 
     def __init__(self, failing):
         super().__init__()
@@ -229,7 +227,7 @@ class Outer(nn.Module):
 
 
 def forward(failing):
-    """Module calls."""
+    """Module calls, of which iteration `failing` raises."""
     net = Outer(int(failing)).eval()
     with torch.no_grad():
         for i in range(ITERATIONS):
@@ -240,7 +238,7 @@ def forward(failing):
 
 
 def criterion():
-    """A model's call, and that of a loss behind it."""
+    """A call of the model, and calls of loss modules after it."""
     net, losses = model().eval(), [nn.MSELoss(), nn.CrossEntropyLoss()]
     with torch.no_grad():
         for i in range(ITERATIONS):
@@ -253,5 +251,5 @@ def criterion():
 for name, _, argument in (loop.partition(":") for loop in sys.argv[1:]):
     probes.append(0)
     globals()[name](*filter(None, [argument]))
-    gc.collect()  # a loop's optimizers are no more when the next one begins
+    gc.collect()  # frees a loop's optimizers before the next loop begins
 print(json.dumps({"iterations": sum(probes), "loops": probes}))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interpreters within one process, on each version of CPython that has them."""
+"""Creates a subinterpreter, on each version of CPython that has them."""
 
 import sys
 
 
 def make_subinterpreter():
-    """The module that runs code in it, and a new one that shares the GIL: ctypes loads in no other."""
+    """Returns the module that runs code in subinterpreters, and a new one. It shares the GIL, because ctypes does not load in others."""
     try:
         import _xxsubinterpreters as interpreters
     except ImportError:

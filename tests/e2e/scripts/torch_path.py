@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that uses much of torch's record path, in deterministic order, and looks at the calls that cprof leads to itself.
+"""Uses much of torch's record path in deterministic order, and checks which calls cprof redirects to itself.
 
 Usage: torch_path.py diverse | scripted | profiled | slots SLOTS | taken SLOTS | read_only SLOTS | storm. SLOTS is a JSON object: {name of a function: offset of
-libtorch_cpu's GOT entry for it}. Prints one JSON object: "results" is a hash of all that was computed, the rest what the test asks for.
+libtorch_cpu's GOT entry for it}. Prints one JSON object: "results" is a hash of all computed values, the other keys depend on the mode.
 """
 
 import concurrent.futures
@@ -112,30 +112,30 @@ def diverse():
 
 
 def scripted():
-    """Which of the two threads adds, and which gives memory back, is a race of the program's own."""
+    """Which of the two threads adds and which frees memory is a race of the program itself."""
     values = torch.randn(4, 8)
     step()
     for _ in range(50):
         note(forked(values))
-    # A call may end on the other thread, behind its result. That thread must not need the interpreter any more when it ends.
+    # A call may end on the other thread after its result is there. That thread must be done before the interpreter ends.
     time.sleep(0.5)
-    note(values + 1)  # the thread that began a call hears of such an end when it records again
+    note(values + 1)  # a thread learns at its next record that its call ended on another thread
     step()
 
 
 def demangled(function, mangled):
-    """What c10::demangle(), as it is called now, makes of the bytes in this buffer."""
+    """The result of c10::demangle(), as the GOT entry has it now, for this buffer."""
     out = (ctypes.c_uint64 * 4)()
     ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(function)(ctypes.addressof(out), ctypes.addressof(mangled))
     return ctypes.string_at(out[0], out[1]).decode()
 
 
 def in_child(slots):
-    """Trains in a forked child in mid-window; what it finds there."""
+    """Trains in a forked child in mid-window. Returns the redirected calls and the gradient there."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        # the engine does not work in a forked child once it has had threads of its own; on the CPU it runs on the caller's
+        # torch's engine does not work in a forked child once it had threads; on the CPU it runs on the caller's thread
         values = torch.ones(2, 2, requires_grad=True)
         values.sum().backward()
         os.write(write, json.dumps([slots.ours(), values.grad.tolist()]).encode())
@@ -164,7 +164,7 @@ def slots(offsets):
 
 
 def taken(offsets):
-    """Another tool puts a function of its own into the entry in mid-window. It calls what stood there."""
+    """Another tool puts its own function into the GOT entry in mid-window. That function calls the former one."""
     found, model, values = Slots(offsets), model_of(), torch.randn(4, 8)
     step()
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -205,7 +205,7 @@ def read_only(offsets):
 
 
 def storm():
-    """Windows open and close while threads train. Tells each thread's distinct results: {first iteration, count, tensors}."""
+    """Windows open and close while threads train. Returns each thread's distinct results: {first iteration, count, tensors}."""
     stopped = threading.Event()
 
     def work(number):
@@ -239,7 +239,7 @@ def storm():
 
 
 def profiled():
-    """torch.profiler opens and closes in mid-window; its operators."""
+    """torch.profiler starts and stops in mid-window. Returns its operators."""
     model, values = model_of(), torch.randn(4, 8)
     step()
     train(model, values)
@@ -254,7 +254,7 @@ def profiled():
 
 def main():
     what, *args = sys.argv[1:]
-    step()  # what comes before the first mark may be recorded
+    step()  # ends step 0, which may be recorded
     if what in ("diverse", "storm"):
         step()
     told = {"diverse": diverse, "scripted": scripted, "slots": slots, "taken": taken, "read_only": read_only, "storm": storm, "profiled": profiled}[what](*args) or {}

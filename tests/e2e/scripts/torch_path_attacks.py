@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other code does with torch's record path while cprof's windows open and close, in deterministic order.
+"""Other code uses torch's record path while cprof's windows open and close, in deterministic order.
 
 Usage: torch_path_attacks.py profilers | observers OBSERVERS | memory OBSERVERS SLOTS | extensions EXTENSION... | threads EXTENSION | forks | denied |
-maps | limit. OBSERVERS and EXTENSION are libraries of those names in tests/e2e/c, SLOTS is as in torch_path.py. Prints one JSON object: "results" is
-a hash of all that was computed and seen, which SHOW=1 shows.
+maps | limit. OBSERVERS and EXTENSION are the libraries of tests/e2e/c; SLOTS is as in torch_path.py. Prints one JSON object: "results" is a hash of
+all computed and observed values. SHOW=1 adds the values.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ def names(events):
 
 
 def profilers():
-    """A window is every second step."""
+    """torch's profilers start and stop in and around windows; every second step is a window."""
     from torch.autograd import profiler, profiler_legacy
     warnings.simplefilter("ignore")
     cpu = dict(activities=[torch.profiler.ProfilerActivity.CPU])
@@ -134,7 +134,7 @@ def observers(path):
             library.forget(second)
             train()
             counts()
-        # by a hook in the middle of the engine's run
+        # a hook adds observers in the middle of the engine's run
         for _ in range(4):
             step()
             handles = []
@@ -165,7 +165,7 @@ def observers(path):
         library.forget(handle)
         share = (library.seen(0) - before) / all_of_them
         seen.append("a quarter" if 0.22 < share < 0.28 else share)
-    # they come and go on another thread
+    # another thread adds and removes observers
     stopped = threading.Event()
 
     def come_and_go():
@@ -183,7 +183,7 @@ def observers(path):
 
 
 def extensions(*paths):
-    """They are opened and closed on another thread."""
+    """Another thread opens and closes extension libraries."""
     close = ctypes.CDLL(None).dlclose
     close.argtypes = ctypes.c_void_p,
     stopped, results = threading.Event(), set()
@@ -195,7 +195,7 @@ def extensions(*paths):
             results.add(library.train(3.0))
             results.add(library.thread_with_late_state(3.0))
             assert torch.ops.cprof_extension.twice(torch.ones(1)).item() == 2
-            del torch.ops.cprof_extension  # what it keeps is of this library
+            del torch.ops.cprof_extension  # it caches objects of the library that is closed next
             close(library._handle)
             turns += 1
 
@@ -239,7 +239,7 @@ def forks():
 
 
 def threads(path):
-    """They are born and die while windows open and close."""
+    """Threads start and end while windows open and close."""
     library, results = training(path), set()
 
     def spawn():
@@ -257,7 +257,7 @@ def threads(path):
 
 
 def memory(path, offsets):
-    """How calls of the functions that are led to cprof end where operator new, as libtorch_cpu calls it, fails: 1 is std::bad_alloc."""
+    """Calls redirected functions while libtorch_cpu's operator new fails. Returns how each call ended: 1 is std::bad_alloc."""
     library, found, ended = observing(path), Slots(offsets), []
     demangle, set_tls = (next(name for name in found.at if word in name) for word in ("demangle", "set_record"))
     new = ctypes.c_void_p(found.at["_Znwm"])
@@ -277,7 +277,7 @@ FUTEX, MPROTECT = 202, 10
 
 
 def denied():
-    """EPERM for mprotect and for the futex operation that cprof asks with."""
+    """A seccomp filter gives EPERM for mprotect and for the futex operation with which cprof tests addresses."""
     step()
     seen.append(train())
 
@@ -300,7 +300,7 @@ def denied():
 
 
 def maps():
-    """What a program that reads its own maps sees of libtorch_cpu."""
+    """A program that reads libtorch_cpu's lines of /proc/self/maps in each step."""
     look = lambda: [line.split()[1:3] for line in open("/proc/self/maps") if "libtorch_cpu.so" in line]
     for _ in range(6):
         seen.append(look())
@@ -309,7 +309,7 @@ def maps():
 
 
 def limit():
-    """No more memory in mid-window."""
+    """Memory runs out in mid-window."""
     step()
     seen.append(train())
     step()

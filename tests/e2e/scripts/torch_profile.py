@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a small training under torch.profiler and leaves, in the folder given: the traces plain.json and stack.json, and
-beside each the tables, stacks and memory timeline that torch makes of the same run."""
+"""Runs a small training under torch.profiler. Writes into the given folder the traces plain.json and stack.json, and beside
+each the tables, stacks and memory timeline that torch makes of the same run."""
 
 import inspect
 import pathlib
@@ -31,7 +31,7 @@ def train(**options):
     return p
 
 
-# Python functions have no row unless they are asked for, since torch 2.15; before they always had one.
+# Since torch 2.15, Python functions have rows only on request; before they always had them.
 CHOICES = {"": {}, "functions.": {"include_python_functions": True}}
 if "include_python_functions" not in inspect.signature(profile.key_averages).parameters:
     CHOICES = {"functions.": {}}

@@ -29,7 +29,7 @@ class Zoo(nn.Module):
 
 
 def recorder(folder):
-    """torch.profiler with shapes and memory, started."""
+    """A started torch.profiler with shapes and memory."""
     saved = []
 
     def save(profile):
@@ -61,7 +61,7 @@ def main():
             loss.backward()
             optimizer.step()
             if profile:
-                profile.step()  # at once: what lies between would count for another step than cprof's
+                profile.step()  # right after optimizer.step(), so that both profilers have the same step edges
             print(f"{loss.item():.9f}")
     if profile:
         profile.stop()
