@@ -81,33 +81,59 @@ START_TEST(queries_take_no_place_from_calls)
 }
 END_TEST
 
-/* Each thread has its own buffer, and buffers arrive in any order. */
-START_TEST(driver_memory_is_added_up_in_the_order_of_time)
-{
-    session_span("span");
-    struct gpu_record r = {.kind = GPU_MEMORY, .start = clock_ticks(), .device = 0};
-    r.end = r.start;
-    r.memory.kind = 3;
-    r.memory.tid = (uint32_t)syscall(SYS_gettid);
-    struct gpu_record later = r;
-    later.start = later.end = clock_ticks();
-    r.memory.address = 0x1000, later.memory.address = 0x2000;
-    r.memory.bytes = 50, later.memory.bytes = 100;
-    fake_gpu_deliver(&later);
-    fake_gpu_deliver(&r);
-    struct trace t = finish();
-    ck_assert_ptr_nonnull(strstr(t.text, "\"Total Allocated\": 50, \"Bytes\": 50"));
-    ck_assert_ptr_nonnull(strstr(t.text, "\"Total Allocated\": 150, \"Bytes\": 100"));
-    trace_free(&t);
-}
-END_TEST
+/* When the record arrives that completes the others. */
+enum when { AT_ONCE, LATER, AFTER_THE_WINDOW_BEFORE };
 
-/* The driver's record of a call has arrived, that of the runtime call around it has not. Then
- * the window before theirs is finished. */
-START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
+static const struct row {
+    const char *name;
+    enum when when;
+} rows[] = {
+    {"at once", AT_ONCE},
+    {"700 ms later", LATER},
+    {"when the window before is finished", AFTER_THE_WINDOW_BEFORE},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* The first window is finished while the second one waits for the record. */
+static void begin(const struct row *row)
 {
     session_span("first");
-    session_step(ACTION_ACTIVE_AND_SAVE);
+    if (row->when == AFTER_THE_WINDOW_BEFORE)
+        session_step(ACTION_ACTIVE_AND_SAVE);
+}
+
+static void until(const struct row *row)
+{
+    if (row->when == LATER)
+        session_sleep(700);
+    if (row->when == AFTER_THE_WINDOW_BEFORE)
+        session_await_trace(2); /* at once: a waiting window is held for 300 ms only */
+}
+
+/* The trace of the window that waited. */
+static struct trace finish_row(const struct row *row)
+{
+    session_step(ACTION_SKIP);
+    session_end();
+    return session_trace(row->when == AFTER_THE_WINDOW_BEFORE ? 3 : 2);
+}
+
+static void same(const struct row *row, const char *what, double got, double wanted)
+{
+    ck_assert_msg(got == wanted, "%s: %s: %.0f, not %.0f", row->name, what, got, wanted);
+}
+
+static void check_nothing_lost(const struct row *row, const struct trace *t)
+{
+    same(row, "losses", trace_number(strstr(t->text, "\"lost\": {"), "total"), 0);
+}
+
+/* The driver's record of a call arrives before that of the runtime call around it. test_join.c has
+ * the other orders. */
+START_TEST(a_runtime_call_replaces_its_driver_call)
+{
+    const struct row *row = &rows[_i];
+    begin(row);
     struct happened outer = {.start = clock_ticks()}, inner = fake_gpu_work();
     outer.end = clock_ticks();
     struct gpu_record driver =
@@ -116,24 +142,23 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_calls_alone)
         fake_gpu_call_record("cudaLaunchKernel", 4, outer, 0, EFFECT_KERNEL);
     struct gpu_record work = fake_gpu_kernel_record("k", 4, outer.end);
     fake_gpu_deliver(&driver);
-    session_await_trace(2); /* at once: a waiting window is held for 300 ms only */
+    until(row);
     fake_gpu_deliver(&runtime);
     fake_gpu_deliver(&work);
-    session_step(ACTION_SKIP);
-    session_end();
-    struct trace t = session_trace(3);
-    ck_assert_uint_eq(trace_named(&t, 'X', "cuLaunchKernel"), 0);
-    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
-    ck_assert_uint_eq(trace_named(&t, 'X', "k"), 1);
-    trace_check_lost(&t, "total", 0);
+    struct trace t = finish_row(row);
+    same(row, "driver calls", trace_named(&t, 'X', "cuLaunchKernel"), 0);
+    same(row, "runtime calls", trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    same(row, "kernels", trace_named(&t, 'X', "k"), 1);
+    check_nothing_lost(row, &t);
     trace_free(&t);
 }
 END_TEST
 
-START_TEST(a_window_that_is_finished_leaves_the_next_ones_waits_alone)
+/* The record of an event arrives after that of the wait, from another buffer. */
+START_TEST(a_wait_names_the_recording_of_its_event)
 {
-    session_span("first");
-    session_step(ACTION_ACTIVE_AND_SAVE);
+    const struct row *row = &rows[_i];
+    begin(row);
     struct happened h = fake_gpu_hooked("cudaEventRecord", CAT_CUDA_RUNTIME);
     struct gpu_record event = {.kind = GPU_EVENT, .correlation = 10, .context = 1, .stream = 13};
     struct gpu_record call = fake_gpu_call_record("cudaEventRecord", 10, h, 0, EFFECT_NONE);
@@ -141,6 +166,8 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_waits_alone)
     h = fake_gpu_hooked("cudaStreamWaitEvent", CAT_CUDA_RUNTIME);
     struct gpu_record waits = fake_gpu_call_record("cudaStreamWaitEvent", 11, h, 0, EFFECT_WAIT);
     struct gpu_record sync = {.kind = GPU_SYNC,
+                              .name = "Stream Wait Event",
+                              .name_len = 17,
                               .correlation = 11,
                               .start = h.start,
                               .end = h.end,
@@ -151,26 +178,26 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_waits_alone)
     fake_gpu_deliver(&call);
     fake_gpu_deliver(&waits);
     fake_gpu_deliver(&sync);
-    session_await_trace(2);
+    until(row);
     fake_gpu_deliver(&event);
-    session_step(ACTION_SKIP);
-    session_end();
-    struct trace t = session_trace(3);
+    struct trace t = finish_row(row);
     const char *line = trace_event(&t, 'X', "cuda_sync\"");
-    ck_assert_ptr_nonnull(line);
-    ck_assert(trace_number(line, "wait_on_stream") == 13);
-    ck_assert(trace_number(line, "wait_on_cuda_event_record_corr_id") == 10);
-    trace_check_lost(&t, "total", 0);
+    ck_assert_msg(line != NULL, "%s: no wait", row->name);
+    same(row, "stream", trace_number(line, "wait_on_stream"), 13);
+    same(row, "recording", trace_number(line, "wait_on_cuda_event_record_corr_id"), 10);
+    check_nothing_lost(row, &t);
     trace_free(&t);
 }
 END_TEST
 
-START_TEST(a_window_that_is_finished_leaves_the_next_ones_memory_alone)
+/* Each thread has its own buffer, and buffers arrive in any order. */
+START_TEST(driver_memory_is_added_up_in_the_order_of_time)
 {
-    session_span("first");
-    session_step(ACTION_ACTIVE_AND_SAVE);
-    struct gpu_record r = {.kind = GPU_MEMORY, .start = clock_ticks()};
-    atomic_store(&fake_gpu.kept_from, r.start);
+    const struct row *row = &rows[_i];
+    begin(row);
+    struct gpu_record r = {.kind = GPU_MEMORY, .start = clock_ticks(), .device = 0};
+    if (row->when != AT_ONCE)
+        atomic_store(&fake_gpu.kept_from, r.start);
     r.end = r.start;
     r.memory.kind = 3;
     r.memory.tid = (uint32_t)syscall(SYS_gettid);
@@ -179,13 +206,13 @@ START_TEST(a_window_that_is_finished_leaves_the_next_ones_memory_alone)
     r.memory.address = 0x1000, later.memory.address = 0x2000;
     r.memory.bytes = 50, later.memory.bytes = 100;
     fake_gpu_deliver(&later);
-    session_await_trace(2);
+    until(row);
     fake_gpu_deliver(&r);
-    session_step(ACTION_SKIP);
-    session_end();
-    struct trace t = session_trace(3);
-    ck_assert_ptr_nonnull(strstr(t.text, "\"Total Allocated\": 50, \"Bytes\": 50"));
-    ck_assert_ptr_nonnull(strstr(t.text, "\"Total Allocated\": 150, \"Bytes\": 100"));
+    struct trace t = finish_row(row);
+    ck_assert_msg(strstr(t.text, "\"Total Allocated\": 50, \"Bytes\": 50") != NULL,
+                  "%s: the earlier allocation does not come first", row->name);
+    ck_assert_msg(strstr(t.text, "\"Total Allocated\": 150, \"Bytes\": 100") != NULL,
+                  "%s: the later allocation is not added", row->name);
     trace_free(&t);
 }
 END_TEST
@@ -198,10 +225,9 @@ Suite *suite_join_order(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, graph_nodes_know_who_captured_them_on_another_thread);
     tcase_add_test(c, queries_take_no_place_from_calls);
-    tcase_add_test(c, driver_memory_is_added_up_in_the_order_of_time);
-    tcase_add_test(c, a_window_that_is_finished_leaves_the_next_ones_calls_alone);
-    tcase_add_test(c, a_window_that_is_finished_leaves_the_next_ones_waits_alone);
-    tcase_add_test(c, a_window_that_is_finished_leaves_the_next_ones_memory_alone);
+    tcase_add_loop_test(c, a_runtime_call_replaces_its_driver_call, AFTER_THE_WINDOW_BEFORE, ROWS);
+    tcase_add_loop_test(c, a_wait_names_the_recording_of_its_event, 0, ROWS);
+    tcase_add_loop_test(c, driver_memory_is_added_up_in_the_order_of_time, 0, ROWS);
     suite_add_tcase(s, c);
     return s;
 }
