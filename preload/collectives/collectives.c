@@ -219,8 +219,8 @@ static void forget(const void *handle)
     atomic_store_explicit(&c->handle, NULL, memory_order_release);
 }
 
-/* Size and rank, or 0 and -1. MPI is asked each time, because nothing tells when a handle is
- * freed. */
+/* Reads size and rank of a communicator, or 0 and -1. MPI is asked each time, because a handle may
+ * be freed unseen. */
 static void read_size_and_rank(struct communicator *c, enum collective_family family,
                                const void *handle, const void *caller, int *size, int *rank)
 {
@@ -689,8 +689,8 @@ uint64_t collective_of_group(const void *handle, int size, int rank, enum collec
     return number_of(c, peer_is);
 }
 
-/* Number of output elements by the input. OUT_OTHER: none, or only other ranks know it.
- * OUT_UNKNOWN: the bytes are unknown as well. */
+/* How the number of output elements follows from the input. OUT_OTHER: no output, or only other
+ * ranks know it. OUT_UNKNOWN: the bytes are unknown as well. */
 enum torch_out { OUT_SAME, OUT_ALL, OUT_OTHER, OUT_UNKNOWN };
 
 static const struct torch_transfer {

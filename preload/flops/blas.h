@@ -31,7 +31,7 @@ enum blas_node {
     BLAS_NODE_COUNT
 };
 
-/* What .symver appends to the exported name; exports.map has the nodes. */
+/* Suffix that .symver appends to the exported name; exports.map has the nodes. */
 #define BLAS_SUFFIX_B11  "@libcublas.so.11"
 #define BLAS_SUFFIX_B12  "@libcublas.so.12"
 #define BLAS_SUFFIX_B13  "@libcublas.so.13"
@@ -76,7 +76,7 @@ enum {
 #undef NUMBER
 };
 
-/* Work of one call. type BLAS_UNKNOWN: its arguments do not tell. */
+/* Work of one call. type BLAS_UNKNOWN: the arguments do not determine it. */
 struct blas_work {
     uint64_t flops, bytes;
     uint32_t type; /* enum blas_type */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work of cuDNN calls that are one operation. The library's own functions tell the sizes of its
- * descriptors. Application threads, while FLOPs are recorded. No lock; only the loader allocates,
- * at the first call. Keeps errno. */
+/* Work of cuDNN calls that are one operation. The sizes in descriptors are read through the
+ * library's own functions. Application threads, while FLOPs are recorded. No lock; only the loader
+ * allocates, at the first call. Keeps errno. */
 #ifndef PRELOAD_FLOPS_CUDNN_H
 #define PRELOAD_FLOPS_CUDNN_H
 

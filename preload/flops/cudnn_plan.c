@@ -32,7 +32,7 @@ struct descriptor {
         struct tensor tensor;
         struct {
             const void *operands[OPERANDS]; /* operands of an operation that is being filled */
-            const void *config;             /* what the descriptor is made from */
+            const void *config;             /* the descriptor that this one is made from */
             bool overridden;                /* its sizes are set per execution */
             struct blas_work work;          /* of one execution; BLAS_UNKNOWN until known */
         };
@@ -56,7 +56,7 @@ static struct descriptor *find_descriptor(const void *key)
     return NULL;
 }
 
-/* An operation with a formula. */
+/* Whether operations of this type have a formula. */
 static bool is_product(int type)
 {
     return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
@@ -71,7 +71,7 @@ static bool is_attention(int type)
            type == CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
 }
 
-/* Whether the operation is tracked: others multiply nothing. */
+/* Whether operations of this type are tracked. Other operations multiply nothing. */
 static bool is_operation(int type)
 {
     switch (type) {
@@ -83,7 +83,7 @@ static bool is_operation(int type)
     }
 }
 
-/* A descriptor that inherits the count of what it is made from. */
+/* Whether a descriptor of this type inherits the count of the one that it is made from. */
 static bool inherits_count(int type)
 {
     return type >= CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
@@ -329,7 +329,7 @@ static void count_product(struct descriptor *d)
         return;
     int64_t depth = matmul ? t[LEFT]->size[t[LEFT]->dims - 1] : volume(t[RIGHT]) / channels;
     struct blas_work w = {.type = BLAS_UNKNOWN};
-    /* a virtual tensor may have another type; the units get what is in memory */
+    /* a virtual tensor may have another type; the arithmetic units get the tensor in memory */
     int type = t[LEFT]->virtual ? t[RIGHT]->type : t[LEFT]->type;
     blas_gemm(&w, volume(t[RESULT]), 1, depth, 1, cudnn_type(type));
     w.bytes = 0;

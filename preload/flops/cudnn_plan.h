@@ -26,13 +26,14 @@ void cudnn_plan_set(const void *descriptor, int name, int64_t n, const void *val
  * them were filled. */
 void cudnn_plan_got(const void *descriptor, int type, int64_t n, const void *values);
 
-/* A descriptor was finalized. finalize: the library's cudnnBackendFinalize(), whose library is
- * asked for the units of a plan in single precision; NULL: it is not. Keeps errno. */
+/* A descriptor was finalized. finalize: the library's cudnnBackendFinalize(), which identifies the
+ * library that describes the engine of a single-precision plan; NULL: the engine is not read. Keeps
+ * errno. */
 void cudnn_plan_whole(const void *descriptor, void *finalize);
 
-/* Work of one execution of the plan. BLAS_NONE: no product. BLAS_UNKNOWN: cprof did not see all of
- * its making, or its sizes are not those of its tensors (packed sequences, sizes set per execution,
- * operations without a formula). */
+/* Work of one execution of the plan. BLAS_NONE: no product. BLAS_UNKNOWN: cprof did not see the
+ * plan's whole making, or the tensors' sizes do not tell the work. Examples are packed sequences,
+ * sizes set per execution, and operations without a formula. */
 void cudnn_plan_work(struct blas_work *w, const void *plan);
 
 #endif

@@ -39,7 +39,7 @@ static uint64_t per_product(const struct call *call)
 }
 
 /* A product with a sparse matrix: each stored entry is multiplied by a row or column of the other
- * matrix. The shapes of two sparse matrices do not tell their products. */
+ * matrix. With two sparse matrices the number of products is unknown. */
 static __attribute__((noinline, cold)) void
 count_sparse(struct call *call, const struct shape *left, const struct shape *right)
 {
@@ -109,8 +109,8 @@ static void count_ROWS(struct call *call, int a, int b, int c)
     count_rows(call, a, b);
 }
 
-/* True when the input at i is a tensor of at least `dims` dimensions. Tells variants of an operator
- * apart, which have different inputs there. */
+/* True when the input at i is a tensor of at least `dims` dimensions. Distinguishes variants of an
+ * operator by the input that they have there. */
 static bool has_dims(struct call *call, int i, uint64_t dims)
 {
     struct call one = {.values = call->values, .n = call->n, .out = call->out};

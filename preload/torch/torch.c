@@ -81,7 +81,7 @@ static const struct torch_layout *find_layout(struct torch_api *api)
 static const void *find_class(const char *table)
 {
     const char *at = resolve_in("libtorch_cpu.so", table);
-    /* objects point behind the first two words of their class's table (Itanium C++ ABI, 2.5.2) */
+    /* objects point after the first two words of their class's table (Itanium C++ ABI, 2.5.2) */
     return at ? at + 2 * sizeof(void *) : NULL;
 }
 

@@ -17,7 +17,8 @@ void torch_unlock(void);
  * of a fault. The forking thread. */
 bool torch_lock_before_fork(void);
 
-/* Releases the locks that torch_lock_before_fork() took. The same thread, in parent and child. */
+/* Releases the locks that torch_lock_before_fork() took. The forking thread, in parent and
+ * child. */
 void torch_lock_after_fork(void);
 
 #endif

@@ -88,9 +88,9 @@ HOT void fetch_to_write(const struct record *line)
     __builtin_prefetch(line, 1);
 }
 
-/* Fetches lines that records will fill a few records from now, because the cprof thread had them
- * last. As many as `slots` of the record at `at`; two without a test, because most records have
- * two. */
+/* Fetches lines that records will fill a few records from now, because the cprof thread had these
+ * lines last. As many as `slots` of the record at `at`; two without a test, because most records
+ * have two. */
 HOT void prefetch(const struct ring *ring, uint64_t at, uint64_t slots)
 {
     const struct record *ahead = &ring->base[(at + AHEAD) & (ring->slots - 1)];

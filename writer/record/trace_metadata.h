@@ -9,8 +9,8 @@
  * or no memory. Valid until the next call. cprof thread. */
 void metadata_collect(const char **user_json, const char **notes_json);
 
-/* Returns what writer_record_path() was last told before `until` (ticks), or the oldest value still
- * known. NULL: none. cprof thread. */
+/* Returns the last words that writer_record_path() got before `until` (ticks), or the oldest ones
+ * still known. NULL: none. cprof thread. */
 const char *metadata_record_path(uint64_t until);
 
 /* Returns the text of writer_gap() if a gap overlaps the time from..to (ticks), else NULL. cprof

@@ -219,9 +219,9 @@ static void put_outermost(struct flop_stats *s, struct thread_log *log, const st
     list[log->n_outermost++] = *o;
 }
 
-/* Adds the time of operators that are not inside another. Inner operators end first, so their time
- * is taken back when the outer one ends. Not for an outer one of a later window: the inner ones
- * stay in their own file. */
+/* Adds the time of operators that are inside no other operator. Inner operators end first, so their
+ * time is subtracted when the outer operator ends. An outer operator of a later window subtracts
+ * nothing: the inner ones stay in their own file. */
 static void add_operator(struct flop_stats *s, struct thread_log *log, const struct record *r,
                          int64_t start, int64_t ran)
 {
@@ -359,7 +359,7 @@ static uint64_t sum(const struct work *work)
     return sum_of(work->flops);
 }
 
-/* Peak of the device in TFLOP/s; 0: unknown. The user's figure goes first. */
+/* Peak of the device in TFLOP/s; 0: unknown. The user's figure has precedence. */
 static double peak(const struct writer_options *options, uint32_t device, enum flop_class class)
 {
     if (device == CPU)

@@ -8,7 +8,7 @@
 
 #define FIRST_CAP 8u /* intervals of a list's first allocation; doubled when full */
 
-/* what an inner list costs of the budget, besides its intervals */
+/* cost of an inner list in intervals of the budget, besides its own intervals */
 #define LIST_COST 2u
 
 void intervals_init(struct intervals *v)

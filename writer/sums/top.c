@@ -162,7 +162,8 @@ static uint32_t new_kind(struct top *t, uint64_t hash, const char *name, size_t 
     return (uint32_t)t->n_kinds - 1;
 }
 
-/* True for ProfilerStep#N, for the name shown instead, and for the name of them all. */
+/* True for ProfilerStep#N, for the name that the trace shows instead, and for the name of all steps
+ * together. */
 static bool is_step_name(const char *name, size_t len)
 {
     return starts_with(name, len, STEP_NAME, sizeof STEP_NAME - 1) ||

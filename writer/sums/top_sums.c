@@ -137,8 +137,8 @@ static bool merge_memory(struct walk *w)
     return true;
 }
 
-/* The first event at `time` or later; `behind`: after it. Searches near `from`, because it is
- * mostly one of the next few. */
+/* The first event at `time` or later; behind: later than `time`. Searches near `from`, because the
+ * result is mostly one of the next few. */
 static size_t find_memory(const struct walk *w, size_t from, int64_t time, bool behind)
 {
     size_t low = 0, high = w->n_memory, step = 1;
