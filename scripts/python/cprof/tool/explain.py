@@ -114,7 +114,8 @@ def _surplus(rank: int, groups: List[Group]) -> float:
     """How much more a rank without a GPU does in a step than the others do in the median. Without the time for which its thread stood in the queue
     for a processor longer than the others' would have for the same work: other programs of the machine had it."""
     own = {group.rank: sum(group.mean(group.counted, name) for name in OWN) for group in groups if group.device == "cpu" and group.counted}
-    told = {group.rank: (group.used.main, len(group.windows)) for group in groups if group.rank in own and group.used is not None}
+    told = {group.rank: (group.used.main, group.used.wall_ns / max(group.mean(group.counted, "total"), 1))
+            for group in groups if group.rank in own and group.used is not None}
     if rank not in own or len(own) < 2:
         return math.inf
     if len(told) == len(own):
