@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: any text handed in as a foreign trace is refused or becomes whole lines of
- * strict JSON, and in how many pieces it came makes no difference. Input: a byte that says how
- * large the pieces are, the text. */
+/* libFuzzer target: any text as a foreign trace must be refused or become whole lines of strict
+ * JSON. The size of the pieces in which the text comes must not matter. Input: a byte with the size
+ * of the pieces, the text. */
 #include <stdio.h>
 
 #include "tests/fuzz/json_valid.h"
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* What becomes of a text in pieces of so many bytes. */
+/* Imports a text in pieces of `most` bytes. */
 static void import_text(const uint8_t *bytes, size_t size, size_t most, struct buf *out)
 {
     struct split s = {0};
@@ -21,7 +21,7 @@ static void import_text(const uint8_t *bytes, size_t size, size_t most, struct b
     enum split_got got = SPLIT_MORE;
     for (size_t at = 0; at < size && got != SPLIT_FAULT; at += most) {
         size_t n = size - at < most ? size - at : most;
-        char *piece = malloc(n); /* exact, so that ASan sees one byte too far */
+        char *piece = malloc(n); /* exact size, so that ASan sees an overread */
         if (!piece)
             break;
         memcpy(piece, bytes + at, n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any sequence of ITT calls through a client's table of functions, with metadata
- * of any type and length, counters of any type, ends without begins. Every record is whole and
- * becomes strict JSON. Pointers are good or NULL, as the interface asks. Input: calls one after the
- * other; a byte chooses the function, arguments follow. The file under test is included under other
- * names, so that waking up and steps can be played. */
+ * of any type and length, counters of any type, and ends without begins. Every record must be whole
+ * and become strict JSON. Pointers are valid or NULL, as the interface demands. Input: calls one
+ * after the other; a byte chooses the function, arguments follow. The file under test is included
+ * with renamed functions, so that this file can replace wake-up and steps. */
 #define cprof_life       fuzz_itt_life
 #define cprof_wake       fuzz_itt_wake
 #define steps_mark       fuzz_itt_steps_mark
@@ -62,15 +62,15 @@ static void attach_once(void)
 
 enum { DOMAINS = 4, NAMES = 8, COUNTERS = 9 };
 
-struct itt_played {
+struct itt_state {
     struct itt_domain *domains[DOMAINS]; /* [0] is NULL */
-    struct itt_string *names[NAMES];     /* as above; the last one is the input's */
+    struct itt_string *names[NAMES];     /* as above; the last name comes from the input */
     struct itt_counter *counters[COUNTERS];
     int events[NAMES];
 };
 
-/* The tables live as long as the process: few names, but for one of the input's. */
-static void make_names(struct input *in, struct itt_played *p)
+/* Few names and one from the input: the tables live as long as the process, and would fill up. */
+static void make_names(struct input *in, struct itt_state *p)
 {
     static const char *const texts[] = {"a",        "step", "PyTorch",
                                         "\xff\"\n", "",     "long name of a task"};
@@ -87,7 +87,7 @@ static void make_names(struct input *in, struct itt_played *p)
     p->events[NAMES - 1] = own ? itt.event_create(own, (int)strlen(own)) : 0;
 }
 
-static void tasks(struct input *in, struct itt_played *p, uint8_t which)
+static void tasks(struct input *in, struct itt_state *p, uint8_t which)
 {
     static const struct itt_id none;
     struct itt_domain *d = p->domains[input_byte(in) % DOMAINS];
@@ -123,7 +123,7 @@ static void tasks(struct input *in, struct itt_played *p, uint8_t which)
     }
 }
 
-static void metadata(struct input *in, struct itt_played *p, bool text)
+static void metadata(struct input *in, struct itt_state *p, bool text)
 {
     struct itt_domain *d = p->domains[input_byte(in) % DOMAINS];
     struct itt_string *key = p->names[input_byte(in) % NAMES];
@@ -141,7 +141,7 @@ static void metadata(struct input *in, struct itt_played *p, bool text)
     itt.metadata_add(d, id, key, type, count, values);
 }
 
-static void others(struct input *in, struct itt_played *p, uint8_t which)
+static void others(struct input *in, struct itt_state *p, uint8_t which)
 {
     uint8_t chosen = input_byte(in);
     struct itt_counter *counter = p->counters[chosen % COUNTERS];
@@ -185,7 +185,7 @@ static void others(struct input *in, struct itt_played *p, uint8_t which)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     struct input in = {.at = bytes, .end = bytes + size};
-    struct itt_played p = {.domains = {NULL}};
+    struct itt_state p = {.domains = {NULL}};
     attach_once();
     make_names(&in, &p);
     while (in.at < in.end) {

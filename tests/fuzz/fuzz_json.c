@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: any bytes as one record must become whole lines of strict JSON.
+/* libFuzzer target: any bytes as a record must become whole lines of strict JSON.
  * Input: kind, category, data kind, flags, length of name, 8 bytes of id, name, data. */
 #include "tests/fuzz/json_valid.h"
 #include "writer/json/json.h"
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size < 13)
         return 0;
     size_t name = bytes[4] < size - 13 ? bytes[4] : size - 13;
-    /* exact, so that ASan sees one byte too far */
+    /* exact size, so that ASan sees an overread */
     struct record *r = calloc(1, sizeof(*r) + size - 13);
     if (!r)
         return 0;

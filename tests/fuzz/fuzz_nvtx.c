@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer target: any sequence of NVTX calls, with attributes of any version and size, payloads
- * and messages of any type. Every record is whole and becomes strict JSON, and levels are those
- * that NVTX promises. Pointers are good or NULL, as the interface asks; attributes are as large as
- * they say. Input: calls one after the other; a byte chooses the function, arguments follow. The
- * file under test is included under other names, so that steps and settings can be played. */
+ * and messages of any type. Every record must be whole and become strict JSON, and calls must
+ * return the levels that NVTX promises. Pointers are valid or NULL, and attributes have their
+ * claimed size, as the interface demands. Input: calls one after the other; a byte chooses the
+ * function, arguments follow. The file under test is included with renamed functions, so that this
+ * file can replace steps and settings. */
 #define cprof_life       fuzz_nvtx_life
 #define steps_mark       fuzz_nvtx_steps_mark
 #define trigger_region   fuzz_nvtx_trigger_region
@@ -76,11 +77,11 @@ static void attach_once(void)
     atomic_store(&writer_gate, GATE_SPANS | GATE_MARKERS);
 }
 
-/* Strings that this run registered; good for the process. */
+/* Strings that this run registered. They live as long as the process. */
 static struct nvtx_string *fuzz_strings[4];
 static unsigned n_fuzz_strings;
 
-static void choose_message(struct input *in, int32_t *type, union nvtx_message *message)
+static void read_message(struct input *in, int32_t *type, union nvtx_message *message)
 {
     *type = (int32_t)(input_byte(in) % 6) - 1;
     message->ascii = NULL;
@@ -92,8 +93,8 @@ static void choose_message(struct input *in, int32_t *type, union nvtx_message *
         message->registered = fuzz_strings[input_byte(in) % n_fuzz_strings];
 }
 
-/* NULL, or attributes of exactly as many bytes as they say, 4 at least: those that tell it. */
-static attributes choose_attributes(struct input *in)
+/* NULL, or attributes of exactly their claimed size, at least the 4 bytes with that size. */
+static attributes read_attributes(struct input *in)
 {
     struct nvtx_attributes a = {.version = 3, .size = sizeof a};
     uint8_t how = input_byte(in);
@@ -109,14 +110,14 @@ static attributes choose_attributes(struct input *in)
         a.payload_type = (int32_t)input_number(in, how & 8 ? 4 : 1);
         a.payload.u64 = input_number(in, 8);
     }
-    choose_message(in, &a.message_type, &a.message);
+    read_message(in, &a.message_type, &a.message);
     uint8_t *given = input_room(in, a.size);
     if (given)
         memcpy(given, &a, a.size < sizeof a ? a.size : sizeof a);
     return (attributes)(void *)given;
 }
 
-static const struct nvtx_resource *choose_resource(struct input *in)
+static const struct nvtx_resource *read_resource(struct input *in)
 {
     struct nvtx_resource r = {.version = 3, .size = sizeof r};
     uint8_t how = input_byte(in);
@@ -126,14 +127,14 @@ static const struct nvtx_resource *choose_resource(struct input *in)
         r.size = (uint16_t)(4 + input_byte(in));
     r.type = (int32_t)(0x10000 + how % 8);
     r.identifier = how & 8 ? (uint64_t)pthread_self() : input_number(in, 8);
-    choose_message(in, &r.message_type, &r.message);
+    read_message(in, &r.message_type, &r.message);
     uint8_t *given = input_room(in, r.size);
     if (given)
         memcpy(given, &r, r.size < sizeof r ? r.size : sizeof r);
     return (const struct nvtx_resource *)(void *)given;
 }
 
-struct played {
+struct nvtx_state {
     domain domains[FUZZ_DOMAINS];
     int levels[FUZZ_DOMAINS];
     uint64_t ranges[FUZZ_RANGES];
@@ -147,19 +148,19 @@ typedef uint64_t start_in_domain(domain, attributes);
 typedef void name_wide(uint32_t, const wchar_t *);
 typedef domain make_domain(const char *);
 
-static void pushed(struct played *p, unsigned d, int level)
+static void pushed(struct nvtx_state *p, unsigned d, int level)
 {
     REQUIRE(level == p->levels[d]);
     p->levels[d]++;
 }
 
-static void popped(struct played *p, unsigned d, int level)
+static void popped(struct nvtx_state *p, unsigned d, int level)
 {
     REQUIRE(p->levels[d] > 0 ? level == p->levels[d] - 1 : level < 0);
     p->levels[d] -= p->levels[d] > 0;
 }
 
-static void ranges(struct input *in, struct played *p, uint8_t which, unsigned d)
+static void ranges(struct input *in, struct nvtx_state *p, uint8_t which, unsigned d)
 {
     uint64_t *range = &p->ranges[input_byte(in) % FUZZ_RANGES];
     switch (which) {
@@ -170,13 +171,13 @@ static void ranges(struct input *in, struct played *p, uint8_t which, unsigned d
         pushed(p, 0, CORE(int (*)(const wchar_t *), 10)(input_wide(in)));
         break;
     case 2:
-        pushed(p, 0, CORE(int (*)(attributes), 8)(choose_attributes(in)));
+        pushed(p, 0, CORE(int (*)(attributes), 8)(read_attributes(in)));
         break;
     case 3:
         popped(p, 0, CORE(int (*)(void), 11)());
         break;
     case 4:
-        pushed(p, d, CORE2(int (*)(domain, attributes), 4)(p->domains[d], choose_attributes(in)));
+        pushed(p, d, CORE2(int (*)(domain, attributes), 4)(p->domains[d], read_attributes(in)));
         break;
     case 5:
         popped(p, d, CORE2(int (*)(domain), 5)(p->domains[d]));
@@ -188,16 +189,16 @@ static void ranges(struct input *in, struct played *p, uint8_t which, unsigned d
         *range = CORE(start_wide *, 6)(input_wide(in));
         break;
     case 8:
-        *range = CORE2(start_in_domain *, 2)(p->domains[d], choose_attributes(in));
+        *range = CORE2(start_in_domain *, 2)(p->domains[d], read_attributes(in));
         break;
-    default: /* also twice, and what never was a range */
+    default: /* also ends a range twice, or an id that was never a range */
         CORE2(void (*)(domain, uint64_t), 3)
         (p->domains[d], which == 9 ? *range : input_number(in, 8));
         break;
     }
 }
 
-static void names_and_marks(struct input *in, struct played *p, uint8_t which, unsigned d)
+static void names_and_marks(struct input *in, struct nvtx_state *p, uint8_t which, unsigned d)
 {
     switch (which) {
     case 11:
@@ -207,7 +208,7 @@ static void names_and_marks(struct input *in, struct played *p, uint8_t which, u
         CORE(void (*)(const wchar_t *), 3)(input_wide(in));
         break;
     case 13:
-        CORE2(void (*)(domain, attributes), 1)(p->domains[d], choose_attributes(in));
+        CORE2(void (*)(domain, attributes), 1)(p->domains[d], read_attributes(in));
         break;
     case 14:
         CORE2(void (*)(domain, uint32_t, const char *), 8)
@@ -225,7 +226,7 @@ static void names_and_marks(struct input *in, struct played *p, uint8_t which, u
         break;
     case 18:
         CORE2(const void *(*)(domain, const struct nvtx_resource *), 6)
-        (p->domains[d], choose_resource(in));
+        (p->domains[d], read_resource(in));
         break;
     case 19:
         fuzz_strings[n_fuzz_strings % 4] = CORE2(struct nvtx_string * (*)(domain, const char *),
@@ -241,10 +242,10 @@ static void names_and_marks(struct input *in, struct played *p, uint8_t which, u
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     struct input in = {.at = bytes, .end = bytes + size};
-    struct played p = {.domains = {NULL}};
+    struct nvtx_state p = {.domains = {NULL}};
     attach_once();
     n_fuzz_strings = 0;
-    /* Few names, so that the tables, which live as long as the process, do not fill up at once. */
+    /* Few names: the tables live as long as the process, and would fill up. */
     static const char *const names[] = {"a", "step", "\xff\"\n"};
     for (unsigned i = 1; i < FUZZ_DOMAINS; i++)
         p.domains[i] = CORE2(make_domain *, 12)(names[i - 1]);

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged and hostile traces through the sub-commands of `cprof` that read them.
+"""Passes damaged and hostile traces to the sub-commands of `cprof` that read traces.
 
     fuzz_readers.py [--seed N] [--runs N] [--seconds S] [--keep FOLDER]
 
-A run takes one of the traces in tests/fuzz/readers, damages it (bytes, numbers, lines, whole pieces, gzip, where it ends) and gives it to
-every sub-command. Each ends with 0, 1 or 2 within TIME_S and MEMORY; 2 says why in one line; what `recover` and `merge` write, and what
-`--json` prints, is strict JSON; the damaged file is as it was. So do `cprof top` and saved_traces() with damaged files beside a trace (its table, the
-list). Run N of seed S is always the same. What finds a fault is left in FOLDER.
-Exit code: 0 when there was none.
+A run takes one of the traces in tests/fuzz/readers, damages it (bytes, numbers, lines, whole pieces, gzip, truncation) and passes it to
+every sub-command. Each command must:
+- end with 0, 1 or 2 within TIME_S and MEMORY, and with a message for 2
+- write and print strict JSON (`recover`, `merge`, `--json`)
+- leave the damaged file unchanged
+`cprof top` and saved_traces() also read damaged files beside a trace: its table and the list of saved traces. Run N of seed S is always the
+same. A trace that finds a fault is kept in FOLDER. Exit code: 0 without faults.
 """
 
 import argparse
@@ -35,9 +37,9 @@ sys.path.insert(0, str(ROOT / "scripts/python"))
 from cprof._saved import LIST_NAME, saved_traces  # noqa: E402
 from cprof.tool import main  # noqa: E402
 
-TIME_S = 60           # of one command, on a slow and busy machine: only there so that a hang is found
+TIME_S = 60           # of one command; only finds hangs, also on a slow and busy machine
 MEMORY = 3 << 30      # address space
-PART = "rank0.0.pt.trace.json.4194305.0.part"  # of a pid that no process has
+PART = "rank0.0.pt.trace.json.4194305.0.part"  # with a pid that no process has
 MOST = 1 << 20        # bytes of a damaged trace
 
 ODD = [b"", b"0", b"-1", b"-0", b"1e309", b"-1e309", b"NaN", b"1E5", b"9223372036854775808", b"99999999999999999999999999999999999999999",
@@ -54,7 +56,7 @@ READ = [["top"], ["top", "--group-by-input-shape"], ["top", "--group-by-stack-n"
 
 
 class Slow(BaseException):
-    """A command took too long. Nobody catches it."""
+    """A command took too long. No command catches a BaseException."""
 
 
 # ---- damage ----------------------------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ def move_line(choose, data):
 
 
 def swap_value(choose, data):
-    """A value of one place at another: strings where numbers stand, objects where arrays do."""
+    """Copies a value over another one: a string over a number, an object over an array."""
     ends = [i for i in range(len(data)) if data[i:i + 2] == b": "]
     if len(ends) < 2:
         return data
@@ -111,14 +113,14 @@ def swap_value(choose, data):
 
 
 def torn_write(choose, data):
-    """Zeroes where a block was never written, as after a power cut."""
+    """Zeroes a block, as after a power cut before its write."""
     at = choose.randrange(len(data))
     n = choose.choice([1, 64, 512, 4096])
     return data[:at] + bytes(n) + data[at + n:]
 
 
 def pack(choose, data):
-    """As gzip of several members, one of them stored."""
+    """Packs as gzip of two members, the first one stored."""
     at = choose.randrange(len(data) + 1)
     return gzip.compress(data[:at], 0, mtime=0) + gzip.compress(data[at:], 6, mtime=0)
 
@@ -141,7 +143,7 @@ def damaged(choose, seeds, packs=0.2):
 # ---- commands --------------------------------------------------------------------------------------------------
 
 def no_constant(text):
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def strict(data):
@@ -149,7 +151,7 @@ def strict(data):
 
 
 def call(*args):
-    """(exit code, stdout, stderr)"""
+    """Runs the command. Returns its exit code, stdout and stderr."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     signal.alarm(TIME_S)
     try:
@@ -171,7 +173,7 @@ def read_bytes(path):
 
 
 def check_all(data, other):
-    """Every command on the bytes, in the current, empty folder."""
+    """Runs every command on the bytes. The current folder must be empty."""
     pathlib.Path(PART).write_bytes(data)
     shutil.copy(PART, "t.json")
     pathlib.Path("other.json").write_bytes(other)
@@ -198,13 +200,13 @@ def check_all(data, other):
     if code == 0:
         strict(read_bytes(made))
         call("check", made)
-    assert pathlib.Path(PART).read_bytes() == data == pathlib.Path("t.json").read_bytes(), "a command changed what it read"
+    assert pathlib.Path(PART).read_bytes() == data == pathlib.Path("t.json").read_bytes(), "a command changed a file that it read"
     made_too = set(os.listdir()) - before - {made, "merged.json", "merged.tar", "made.html", "made.raw.json.gz"}
     assert not made_too, f"left behind: {made_too}"
 
 
 def check_beside(choose):
-    """What stands beside a trace, damaged: the table that `top` takes in place of it, the list of saved traces."""
+    """Damages files beside a trace: the table that `top` reads instead of the trace, and the list of saved traces."""
     text, rows, saved = ((ROOT / "tests/fuzz" / name).read_bytes() for name in ("readers/whole.json", "beside/rows.top", "beside/" + LIST_NAME))
     head = {"cprof_top": 1, "version": "0.1.0", "trace_bytes": len(text), "trace_tail": zlib.crc32(text[-4096:]), "memory": True}
     pathlib.Path("sound.json").write_bytes(text)
@@ -220,7 +222,7 @@ def check_beside(choose):
 
 
 def one_run(seed, run, seeds, keep):
-    """True when it found nothing."""
+    """Returns whether the run found no fault."""
     choose = random.Random(f"{seed} {run}")
     data = damaged(choose, seeds)
     here = os.getcwd()
@@ -228,7 +230,7 @@ def one_run(seed, run, seeds, keep):
         os.chdir(folder)
         try:
             other = seeds[run % len(seeds)]
-            if choose.random() < 0.5:  # another host, whose clock is set by what both did at once
+            if choose.random() < 0.5:  # another host, whose clock cprof aligns by shared events
                 other = other.replace(b'"host_name": "vm"', b'"host_name": "other"').replace(b'"rank": 0', b'"rank": 1')
             check_all(data, other)
             check_beside(choose)
@@ -242,11 +244,11 @@ def one_run(seed, run, seeds, keep):
             return False
         finally:
             os.chdir(here)
-            gc.collect()  # a command that is run once does without
+            gc.collect()  # many runs in one process; one command needs no collection
 
 
 def too_slow(*_):
-    raise Slow(f"not done after {TIME_S} s")
+    raise Slow(f"no end after {TIME_S} s")
 
 
 def run_all():
@@ -258,7 +260,7 @@ def run_all():
     parser.add_argument("--keep", default=".")
     args = parser.parse_args()
     keep = os.path.abspath(args.keep)
-    os.environ["CPROF_LOG"] = "debug"  # a fault inside is raised
+    os.environ["CPROF_LOG"] = "debug"  # makes cprof raise internal errors
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.signal(signal.SIGALRM, too_slow)
     seeds = [path.read_bytes() for path in sorted((ROOT / "tests/fuzz/readers").iterdir())]

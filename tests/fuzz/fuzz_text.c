@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: what people write into settings. The first byte chooses: a path template and
- * its values, a number, a glob pattern and a name, the environment of a launcher, JSON metadata.
- * What each promises is checked. */
+/* libFuzzer target: texts from users. The first byte chooses the kind: a path template with values,
+ * a number, a glob pattern with a name, the environment of a launcher, or JSON metadata. Checks
+ * what each function promises. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { TEXTS = 6 };
 
-/* The input as up to TEXTS terminated strings, cut at its zero bytes; the rest is "". Exact in
- * size, for ASan. */
+/* The input split at its zero bytes into up to TEXTS terminated strings; missing strings are "".
+ * Each has its exact size, for ASan. */
 static char *texts[TEXTS];
 
 static void split(const uint8_t *bytes, size_t size)
@@ -74,7 +74,7 @@ static void templates(void)
     }
     bool fine = path_check(texts[0], names, 3, &error) == PATH_OK;
     status = path_expand(texts[0], vars, 3, out, sizeof out, &error);
-    /* What is too long is not read to its end. */
+    /* A text that is too long is not read to its end. */
     REQUIRE(status == PATH_TOO_LONG ||
             fine == (status != PATH_UNKNOWN_VARIABLE && status != PATH_UNBALANCED));
     status = path_expand(texts[0], vars, 3, out, 8, &error);
@@ -115,7 +115,7 @@ static void patterns(void)
     REQUIRE(glob_match("*", texts[1], strlen(texts[1])));
 }
 
-/* texts[0] says which variables there are, a letter each; their values are the other texts. */
+/* texts[0] lists the variables that are set, one letter each. The other texts are their values. */
 static const char *variable(const char *name)
 {
     static const char *const names[] = {"RANK",

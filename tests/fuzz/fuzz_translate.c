@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: any bytes of the right size as activity records, in the size that each version
- * of CUPTI gives them, so that ASan sees a field that this version does not have. Pointers are made
- * good, as CUPTI's are: a name is NULL or text, data is NULL or allocated. Input: version, kind,
- * then the record's bytes; what is behind them is its name. */
+/* libFuzzer target: any bytes as an activity record of CUPTI. The record has the size of the chosen
+ * CUPTI version, so that ASan sees a read of a field that this version lacks. Pointers are valid,
+ * as CUPTI's are: a name is NULL or a text, data is NULL or allocated. Input: version, kind, the
+ * bytes of the record, its name. */
 #include "cupti/devices.h"
 #include "cupti/records.h"
 #include "cupti/translate.h"
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static const uint32_t versions[] = {18, 19, 20, 22, 24, 26, 28, 130000, 130100, 130500, 999999};
 
-/* Bytes of a kind's struct by version, from reference to the headers of 11.8 to 13.5. */
+/* Bytes of a kind's struct by version, from the headers of 11.8 to 13.5. */
 static size_t size_of(uint32_t kind, uint32_t version)
 {
     switch (kind) {
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     size_t room = size_of(kind, t.version);
     size_t given = size - 2 < room ? size - 2 : room;
     size_t name_len = size - 2 - given;
-    uint8_t *record = calloc(1, room); /* exact, so that ASan sees one byte too far */
+    uint8_t *record = calloc(1, room); /* exact size, so that ASan sees an overread */
     char *name = calloc(1, name_len + 1);
     if (!record || !name) {
         free(record);
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     } else if (kind == CUPTI_KIND_DEVICE) {
         memcpy(record + offsetof(struct cupti_device, name), &text, sizeof(text));
     } else if (kind == CUPTI_KIND_OVERHEAD && room == 56) {
-        /* Data comes with one kind of overhead; elsewhere the field holds anything. */
+        /* One kind of overhead has data; in others the field may hold anything. */
         struct cupti_overhead *o = (struct cupti_overhead *)record;
         o->data = o->overhead_kind == 6u << 16 ? malloc(12) : o->data;
     }
@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
             (out.name == NULL) != (out.kind == GPU_EVENT || out.kind == GPU_MEMORY)) {
             __builtin_trap();
         }
-        /* The text is whole. */
+        /* ASan sees a name that is shorter than its length. */
         volatile char last = out.name_len != 0 ? out.name[out.name_len - 1] : 0;
         (void)last;
     }

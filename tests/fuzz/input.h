@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fuzz target's input as numbers and texts; at its end come zeroes. And what came into this
- * thread's ring as JSON, which must be valid. For tests and fuzzing, one thread. */
+/* Reads a fuzz target's input as numbers and texts, with zeroes after its end. Also checks that the
+ * records in this thread's ring become valid JSON. For tests and fuzzing, one thread. */
 #ifndef TESTS_FUZZ_INPUT_H
 #define TESTS_FUZZ_INPUT_H
 
@@ -21,7 +21,7 @@ enum { INPUT_TEXTS = 64 };
 
 struct input {
     const uint8_t *at, *end;
-    void *texts[INPUT_TEXTS]; /* what input_free() frees */
+    void *texts[INPUT_TEXTS]; /* freed by input_free() */
     unsigned n_texts;
 };
 
@@ -30,7 +30,7 @@ static inline uint8_t input_byte(struct input *in)
     return in->at < in->end ? *in->at++ : 0;
 }
 
-/* n bytes, n <= 8, lowest first. */
+/* A little-endian number of n bytes, n <= 8. */
 static inline uint64_t input_number(struct input *in, unsigned n)
 {
     uint64_t value = 0;
@@ -39,8 +39,8 @@ static inline uint64_t input_number(struct input *in, unsigned n)
     return value;
 }
 
-/* Memory of exactly this size, zeroed, so that ASan sees one byte too far; good until input_free().
- * NULL: too many. */
+/* Zeroed memory of exactly this size, so that ASan sees an overread. Valid until input_free(). NULL
+ * after INPUT_TEXTS calls. */
 static inline void *input_room(struct input *in, size_t size)
 {
     void *room = in->n_texts < INPUT_TEXTS ? calloc(1, size != 0 ? size : 1) : NULL;
@@ -49,8 +49,8 @@ static inline void *input_room(struct input *in, size_t size)
     return room;
 }
 
-/* A terminated text, length first: a byte; 254: many thousand bytes of what follows, again and
- * again; 255: NULL. */
+/* A terminated text. Its length comes first, as a byte. 254: the text repeats up to 65,536 times.
+ * 255: NULL. */
 static inline const char *input_text(struct input *in)
 {
     unsigned len = input_byte(in);
@@ -66,8 +66,8 @@ static inline const char *input_text(struct input *in)
     return text;
 }
 
-/* The same in wide characters, each from two bytes, the highest code points and no characters among
- * them. */
+/* The same in wide characters, each made of two bytes. Some are high code points or no characters
+ * at all. */
 static inline const wchar_t *input_wide(struct input *in)
 {
     unsigned len = input_byte(in);
@@ -87,8 +87,8 @@ static inline void input_free(struct input *in)
         free(in->texts[--in->n_texts]);
 }
 
-/* Takes all records out of this thread's ring; each becomes whole lines of strict JSON. */
-__attribute__((weak)) unsigned long input_records; /* taken so far, by all targets */
+/* Takes all records out of this thread's ring. Each must become whole lines of strict JSON. */
+__attribute__((weak)) unsigned long input_records; /* records read so far, by all targets */
 
 static inline void input_drain_as_json(void)
 {
@@ -100,7 +100,7 @@ static inline void input_drain_as_json(void)
     while ((r = ring_peek(&log->ring, head)) != NULL) {
         uint64_t needed = record_slots(r->name, r->data_len, (uint8_t)r->extras);
         REQUIRE(needed == r->slots && r->end >= r->start && r->kind != REC_PAD);
-        struct record *copy = malloc((size_t)r->slots * RECORD_SLOT); /* for ASan */
+        struct record *copy = malloc((size_t)r->slots * RECORD_SLOT); /* exact size, for ASan */
         REQUIRE(copy != NULL);
         memcpy(copy, r, (size_t)r->slots * RECORD_SLOT);
         struct json_place at = {4242, 1, 5, 7};

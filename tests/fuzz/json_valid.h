@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict JSON and UTF-8 check that shares nothing with the writer under test: it decodes code
- * points by arithmetic and refuses what Perfetto refuses (surrogate escapes, control bytes, NaN).
+/* A strict check of JSON and UTF-8 that shares no code with the writer under test. It decodes code
+ * points by arithmetic and refuses what Perfetto refuses: surrogate escapes, control bytes, NaN.
  * For tests and fuzzing, any thread. */
 #ifndef TESTS_FUZZ_JSON_VALID_H
 #define TESTS_FUZZ_JSON_VALID_H
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* End of the UTF-8 character at p, NULL when it is none. */
+/* End of the UTF-8 character at p; NULL if it is invalid. */
 static inline const uint8_t *utf8_end(const uint8_t *p, const uint8_t *end)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -29,7 +29,7 @@ static inline const uint8_t *utf8_end(const uint8_t *p, const uint8_t *end)
     return good ? p + n : NULL;
 }
 
-/* End of the string whose opening quote is at p, NULL when it is none. */
+/* End of the string whose opening quote is at p; NULL if it is invalid. */
 static inline const uint8_t *string_end(const uint8_t *p, const uint8_t *end)
 {
     if (p == end || *p++ != '"')
@@ -64,7 +64,7 @@ static inline const uint8_t *digits_end(const uint8_t *p, const uint8_t *end)
     return p != begin ? p : NULL;
 }
 
-/* End of the number at p, NULL when it is none. */
+/* End of the number at p; NULL if it is invalid. */
 static inline const uint8_t *number_end(const uint8_t *p, const uint8_t *end)
 {
     p += p < end && *p == '-';
@@ -89,7 +89,7 @@ static inline const uint8_t *skip_blank(const uint8_t *p, const uint8_t *end)
     return p;
 }
 
-/* End of true, false or null at p, NULL when it is none. */
+/* End of true, false or null at p; NULL if there is none. */
 static inline const uint8_t *word_end(const uint8_t *p, const uint8_t *end)
 {
     static const char *const words[] = {"true", "false", "null"};
@@ -101,7 +101,7 @@ static inline const uint8_t *word_end(const uint8_t *p, const uint8_t *end)
     return NULL;
 }
 
-/* End of the JSON value at p, NULL when it is none. */
+/* End of the JSON value at p; NULL if it is invalid. */
 static inline const uint8_t *value_end(const uint8_t *p, const uint8_t *end)
 {
     p = skip_blank(p, end);
@@ -134,7 +134,7 @@ static inline const uint8_t *value_end(const uint8_t *p, const uint8_t *end)
     }
 }
 
-/* True for one JSON value and nothing else but blanks. */
+/* True for one JSON value with optional blanks around it. */
 static inline bool json_valid(const void *text, size_t n)
 {
     const uint8_t *end = (const uint8_t *)text + n;
@@ -142,7 +142,7 @@ static inline bool json_valid(const void *text, size_t n)
     return p && skip_blank(p, end) == end;
 }
 
-/* True for any number of objects, each on a line of its own that ends in a comma. */
+/* True if every line is a JSON object followed by a comma. */
 static inline bool json_lines_valid(const char *text, size_t n)
 {
     while (n != 0) {

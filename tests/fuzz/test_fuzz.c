@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replays what each fuzz target has in its folder, so that `make test` runs what fuzzing found. A
- * target is a file fuzz_<name>.c; it stands here with how many variants each of its files gets. */
+/* Replays the seed files of each fuzz target fuzz_<name>.c, so that `make test` runs what fuzzing
+ * found. A row has the variants per file, the least number of files and of records. */
 #include <check.h>
 
 #include "tests/fuzz/input.h"
@@ -17,13 +17,13 @@ static const struct {
     const char *folder;
     int (*target)(const uint8_t *, size_t);
     unsigned variants, files;
-    unsigned long records; /* that it makes at least: it does record */
+    unsigned long records; /* least number of records, to prove that the target records */
 } targets[] = {
 #define ROW(name, variants, files, records)                                                        \
     {"tests/fuzz/" #name, fuzz_##name, variants, files, records},
     TARGETS(ROW)};
 
-START_TEST(corpus)
+START_TEST(replays_the_seeds)
 {
     input_records = 0;
     ck_assert_uint_ge(corpus_replay(targets[_i].folder, targets[_i].target, targets[_i].variants),
@@ -36,7 +36,7 @@ Suite *suite_fuzz(void)
 {
     Suite *suite = suite_create("fuzz");
     TCase *all = tcase_create("all");
-    tcase_add_loop_test(all, corpus, 0, sizeof targets / sizeof *targets);
+    tcase_add_loop_test(all, replays_the_seeds, 0, sizeof targets / sizeof *targets);
     suite_add_tcase(suite, all);
     return suite;
 }

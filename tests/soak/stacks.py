@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`stacks.py SECONDS [PYTHON …]`: stacks are taken for that long, the time shared by the interpreters (all that this machine has), while
-threads start, run and end, code and frames are freed, libraries are opened and closed and windows begin and end. Fails when a
-program dies, complains, loses stacks or grows, when a trace is not whole, or when a stack is another than the interpreter told at
-the same place, or begins in another library than the one that made the mark. Traces are looked at while the program runs, as many as there is time for, and those that it leaves. Run by `make soak` for
-ten minutes, by the tests for seconds."""
+"""Takes stacks for a long time: `stacks.py SECONDS [PYTHON …]`.
+
+The interpreters (by default all known ones on this machine) share the time. Meanwhile threads start, run and end, code and frames are freed,
+libraries are opened and closed, and windows begin and end. The run fails if
+- a program dies, writes to stderr, loses stacks or grows
+- a trace is not whole
+- a Python stack differs from the stack that the interpreter reported at the same place
+- a native stack begins in another library than the one that made the mark
+
+It reads as many traces as it can while the program runs, and all that are left in the end. `make soak` runs this for ten minutes, the tests
+for seconds."""
 
 import contextlib
 import math
@@ -25,7 +31,7 @@ import test_stacks  # noqa: E402
 
 SETTINGS = dict(WITH_STACK=1, STEP="manual", SKIP_FIRST=2, WAIT=1, WARMUP=1, ACTIVE=2, REPEAT=0, NUM_TRACES_TO_KEEP=3, MAX_STACKS=1 << 20,
                 LOG="warn")
-GROWTH_KB = 400 << 10  # what stacks may take: all are kept; and allocators of eight threads
+GROWTH_KB = 400 << 10  # for all stacks, which are kept, and the allocators of eight threads
 
 
 def resident_kb(pid):
@@ -35,13 +41,13 @@ def resident_kb(pid):
         return 0
 
 
-class Looked:
-    """What was seen in the traces so far."""
+class Comparison:
+    """Results of the comparison of the traces so far."""
 
     def __init__(self):
         self.stacks, self.plugins, self.wrong, self.problems, self.names = 0, 0, 0, [], set()
 
-    def at(self, path):
+    def read(self, path):
         self.names.add(path.name)
         trace = support.load(path)
         marks = support.events(trace, ph="i")
@@ -57,7 +63,7 @@ class Looked:
                 self.compare_library(path, mark, test_stacks.stack(trace, mark)[0][1])
 
     def compare(self, path, mark, frames, leaving):
-        """With what the caller of mark() was told; file names stand without the folder there. At its end the interpreter is not read."""
+        """Compares with the stack that the caller of mark() reported, whose file names have no folder. At exit the interpreter is not read."""
         if leaving and not frames:
             return
         outer = [(file.rsplit("/", 1)[-1], line, function) for file, line, function in frames[-2::-1]]
@@ -66,7 +72,7 @@ class Looked:
             self.note(path, mark, frames)
 
     def compare_library(self, path, mark, innermost):
-        """With the library that made the mark."""
+        """Compares with the library that made the mark."""
         self.plugins += 1
         if not innermost.endswith(f"plugin ({mark['name'].split()[-1]})"):
             self.note(path, mark, innermost)
@@ -76,19 +82,19 @@ class Looked:
         if self.wrong == 1:
             self.problems.append(f"{path.name}: {mark['name']} has the stack {stack}")
 
-    def at_newest(self, folder, aside):
-        """At one that the running program may take away at any time: by a second name, in the folder `aside`."""
+    def read_newest(self, folder, aside):
+        """Reads the newest trace. The running program may delete it at any time, so a second link in `aside` keeps it."""
         new = [path for path in sorted(support.files(folder, ".json"), key=support.natural) if path.name not in self.names]
         if new:
             kept = aside / new[-1].name
             with contextlib.suppress(FileNotFoundError):
                 os.link(new[-1], kept)
-                self.at(kept)
+                self.read(kept)
                 kept.unlink()
 
 
-def problems_of(process, looked, out, err, sizes):
-    """What went wrong, in words."""
+def problems_of(process, compared, out, err, sizes):
+    """Yields a text for each problem."""
     if process.returncode:
         yield f"rc {process.returncode}"
     if err.strip():
@@ -97,15 +103,15 @@ def problems_of(process, looked, out, err, sizes):
         yield f"stdout: {out[-200:]!r}"
     if len(sizes) > 1 and max(sizes) - sizes[0] > GROWTH_KB:
         yield f"grew from {sizes[0]} to {max(sizes)} KB"
-    if not looked.stacks or not looked.plugins:
+    if not compared.stacks or not compared.plugins:
         yield "no stack was compared"
-    if looked.wrong:
-        yield f"{looked.wrong} wrong stacks"
-    yield from looked.problems[:10]
+    if compared.wrong:
+        yield f"{compared.wrong} wrong stacks"
+    yield from compared.problems[:10]
 
 
 def soak(python, seconds, end, folder, library):
-    """The problems of one interpreter's run, which must be over by `end`, and what it did."""
+    """Runs one interpreter, which must end by `end`. Returns its problems and a summary."""
     aside, copies = folder / "aside", folder / "copies"
     folder = folder / "traces"
     for path in (aside, copies, folder):
@@ -117,23 +123,23 @@ def soak(python, seconds, end, folder, library):
         output = []
         reader = threading.Thread(target=lambda: output.extend(process.communicate()))
         reader.start()
-        sizes, looked, settled = [], Looked(), time.monotonic() + min(30, seconds / 2)
+        sizes, compared, settled = [], Comparison(), time.monotonic() + min(30, seconds / 2)
         while reader.is_alive() and time.monotonic() < end:
             reader.join(0.2)
             size = resident_kb(process.pid)
             if size and time.monotonic() > settled:
                 sizes.append(size)
-            looked.at_newest(folder, aside)
+            compared.read_newest(folder, aside)
         hung = reader.is_alive()
         if hung:
             process.kill()
             reader.join()
     for path in support.files(folder, ".json"):
-        if path.name not in looked.names:
-            looked.at(path)
-    problems = ["it hung"] if hung else list(problems_of(process, looked, *output, sizes))
+        if path.name not in compared.names:
+            compared.read(path)
+    problems = ["it hung"] if hung else list(problems_of(process, compared, *output, sizes))
     rounds = (output[0].strip() or "?") if output else "?"
-    return problems, (f"{rounds} rounds, {looked.stacks} stacks and {looked.plugins} libraries of {len(looked.names)} traces compared, "
+    return problems, (f"{rounds} rounds, {compared.stacks} stacks and {compared.plugins} libraries of {len(compared.names)} traces compared, "
                       f"{sizes[0] >> 10 if sizes else 0} to {max(sizes, default=0) >> 10} MB")
 
 
