@@ -2,14 +2,17 @@
 /* Runs a few threads through every interleaving of their atomic operations, and through every value
  * that C11 allows an atomic load to return. The code under test is compiled with -fsanitize=thread
  * and linked to explore.c instead of the sanitizer's runtime. So each memory access of the
- * unchanged code, plain or atomic with its memory order, calls explore.c.  The memory model is
- * C11's, with three differences: consume and load buffering are missing, and seq_cst counts as
- * acquire and release. A load may return any value unless its thread has seen a newer one. An
- * acquire load that reads from a release store (or from read-modify-writes after the store) sees
- * everything that the storing thread had seen. Two plain accesses to the same 8 bytes are a race if
- * one is a write and neither happens before the other.  Threads are coroutines of one thread,
- * switched before each atomic operation. A run ends when it reaches a known state. Stack addresses
- * must not reach other threads. For errno and thread-local variables see explore_ignore(). */
+ * unchanged code, plain or atomic with its memory order, calls explore.c.
+ *
+ * The memory model is C11's, with three differences: consume and load buffering are missing, and
+ * seq_cst counts as acquire and release. A load may return any value unless its thread has seen a
+ * newer one. An acquire load that reads from a release store (or from read-modify-writes after the
+ * store) sees everything that the storing thread had seen. Two plain accesses to the same 8 bytes
+ * are a race if one is a write and neither happens before the other.
+ *
+ * Threads are coroutines of one thread, switched before each atomic operation. A run ends when it
+ * reaches a known state. Stack addresses must not reach other threads. For errno and thread-local
+ * variables see explore_ignore(). */
 #ifndef TESTS_EXPLORE_EXPLORE_H
 #define TESTS_EXPLORE_EXPLORE_H
 

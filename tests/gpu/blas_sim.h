@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulated cuBLAS and cuBLASLt share with a program that calls them (gemm.c):
- * descriptors, and the note of the arguments of the last call, each as 64 bits. */
+/* Shared by the simulated cuBLAS and cuBLASLt and their caller gemm.c: descriptors, and the
+ * arguments of the last call, noted as 64 bits each. */
 #ifndef TESTS_GPU_BLAS_SIM_H
 #define TESTS_GPU_BLAS_SIM_H
 
@@ -8,7 +8,8 @@
 
 #include "tests/gpu/kernels.h"
 
-#define BLAS_SIM_UNREADABLE 1000 /* the type of a layout as of a version that tells nothing */
+#define BLAS_SIM_UNREADABLE                                                                        \
+    1000 /* a layout type whose attributes cannot be read, as in other versions */
 
 struct blas_sim_layout {
     int32_t type, batch; /* cudaDataType */
@@ -51,7 +52,7 @@ extern uint64_t blas_sim_note[BLAS_SIM_NOTES];
 #define NOTE_22(a, ...) U(a), NOTE_21(__VA_ARGS__)
 #define NOTE_23(a, ...) U(a), NOTE_22(__VA_ARGS__)
 
-/* The calls, in the types of blas.def. */
+/* The functions, with the types of blas.def. */
 int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *alpha, const void *a,
                    int lda, const void *b, int ldb, const float *beta, void *c, int ldc);
 int cublasSgemm_v2_64(void *h, int ta, int tb, int64_t m, int64_t n, int64_t k, const float *alpha,
@@ -80,8 +81,8 @@ int cublasLtMatmul(void *h, const struct blas_sim_desc *desc, const float *alpha
                    const struct blas_sim_layout *cl, void *d, const struct blas_sim_layout *dl,
                    const void *algo, void *space, size_t size, void *stream);
 
-/* The program's side: an argument as it is noted; the last call got these and left errno, set to
- * 55, alone. */
+/* For the program: P() is a noted pointer. GOT() expects that the last call got these arguments and
+ * left errno at 55. */
 #define P(x) (uint64_t)(uintptr_t)(x)
 #define GOT(...)                                                                                   \
     do {                                                                                           \

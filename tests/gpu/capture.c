@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that end in the middle of a stream's capture, in global mode: any call that is not allowed
- * then, by whichever thread, would spoil it. In step --at (and three steps later, unless --captures
- * 1) a capture begins that goes on for two steps; the graph is launched in each step from then on.
- * --steps N, each of --step-ms at least. Prints how many kernels each step launched. */
+/* Steps that end during a stream capture in global mode, in which a forbidden call of any thread
+ * spoils the capture. --captures captures begin, in step --at and every third step after it. Each
+ * lasts over two step marks; from then on each step launches the graph. --steps N of at least
+ * --step-ms. Prints the number of kernels that each step launched. */
 #include <time.h>
 
 #include "preload/cprof.h"
@@ -53,13 +53,14 @@ int main(int argc, char **argv)
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&plain, cudaStreamNonBlocking));
     CHECK(cudaMalloc((void **)&x, N * sizeof *x));
-    for (int k = 0; k < 2; k++) { /* loaded before any capture */
+    for (int k = 0; k < 2; k++) { /* loads the kernels before any capture */
         CHECK(gpu_add(plain, x, 0, N));
         CHECK(gpu_named(plain, GPU_GEMM, 1000));
         launched[0] += 2;
     }
     for (long i = 0; i < steps; i++) {
-        long since = i >= at && i < at + 3 * captures ? (i - at) % 3 : -1; /* steps of a capture */
+        long since =
+            i >= at && i < at + 3 * captures ? (i - at) % 3 : -1; /* steps since a capture began */
         if (since == 1)
             middle();
         if (since == 2) {
@@ -71,12 +72,12 @@ int main(int argc, char **argv)
             capturing = true;
         }
         for (int k = 0; k < 2; k++, launched[i]++)
-            CHECK(gpu_spin(plain, 10000)); /* another stream works on meanwhile */
+            CHECK(gpu_spin(plain, 10000)); /* another stream works meanwhile */
         if (graph && !capturing) {
             CHECK(cudaGraphLaunch(graph, stream));
             launched[i] += per_graph;
         }
-        if (!capturing) /* a wait for the capturing stream is not allowed */
+        if (!capturing) /* a capturing stream cannot be waited for */
             CHECK(cudaStreamSynchronize(stream));
         nanosleep(&(struct timespec){step_ms / 1000, step_ms % 1000 * 1000000}, NULL);
         cprof_step();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind of copy and fill, synchronous and not, with pageable, pinned, managed, array and peer
- * memory, and whether the data arrives. */
+/* Every kind of copy and memset, synchronous and asynchronous, with pageable, pinned, managed,
+ * array and peer memory. Checks the copied data. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 
@@ -14,8 +14,8 @@ static void sync_stream(void)
     tally.stream_syncs++;
 }
 
-/* What went through the legacy stream is done before `stream`, which does not wait for that one,
- * goes on: copies to a device return before they are over. */
+/* Waits for copies on the legacy stream, which may return before they have ended. `stream` does not
+ * wait for the legacy stream. */
 static void sync_device(void)
 {
     CHECK(cudaDeviceSynchronize());
@@ -56,7 +56,7 @@ static void fills(char *pinned, char *a)
 {
     struct cudaPitchedPtr half = {a, 256, 256, 16}, other_half = {a + N / 2, 256, 256, 16};
     struct cudaExtent box = {256, 16, 8};
-    CHECK(cudaMemset(a, 1, N)); /* returns before it is done */
+    CHECK(cudaMemset(a, 1, N)); /* returns before it has ended */
     tally_fill(N);
     sync_device();
     CHECK(cudaMemsetAsync(a, 2, N / 2, stream));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuDNN: each call that is counted, --steps times, with arguments that are told apart, and plans of
- * the backend made as cudnn-frontend makes them. Checks that the library got what was passed. */
+/* cuDNN: every function that cprof counts, --steps times, with distinct arguments, and backend
+ * plans as cudnn-frontend makes them. Checks that the library got the arguments. */
 #include <errno.h>
 
 #include "preload/cprof.h"
@@ -17,7 +17,7 @@ enum { DATA_TYPE = 901, DIMENSIONS, VIRTUAL = 907, RAGGED = 913 };
 static char handle[8], a[8], b[8], c[8], space[8], reserve[8];
 static float one = 1, zero;
 
-/* A call that launched a kernel, and its arguments. */
+/* Expects that the last call got these arguments, and counts its kernel. */
 #define LAUNCHED(...)                                                                              \
     do {                                                                                           \
         GOT(__VA_ARGS__);                                                                          \
@@ -72,7 +72,7 @@ static void recurrent(void)
 
 /* ---- the backend ---- */
 
-static void *made(int type)
+static void *create(int type)
 {
     void *d = NULL;
     CHECK(cudnnBackendCreateDescriptor(type, &d));
@@ -91,31 +91,31 @@ static void set(void *d, int name, int type, int64_t n, const void *values)
 
 static void *tensor(int type, bool virtual, int dims, const int64_t *size)
 {
-    void *t = made(TENSOR);
+    void *t = create(TENSOR);
     set(t, DATA_TYPE, TYPE_DATA, 1, &type);
     set(t, DIMENSIONS, TYPE_INT64, dims, size);
     set(t, VIRTUAL, TYPE_BOOL, 1, &virtual);
     return t;
 }
 
-/* An operation on three tensors, whose attributes are these. */
+/* An operation on three tensors, under these attributes. */
 static void *operation(int type, const int names[3], void *x, void *f, void *y)
 {
-    void *op = made(type), *const tensors[] = {x, f, y};
+    void *op = create(type), *const tensors[] = {x, f, y};
     for (int i = 0; i < 3; i++)
         set(op, names[i], TYPE_DESCRIPTOR, 1, &tensors[i]);
     CHECK(cudnnBackendFinalize(op));
     return op;
 }
 
-/* Which engine a plan is made of: the best one, or that with a number. */
+/* The engine of a plan: the best by heuristics, or an engine by number. */
 enum { HEURISTIC = -1, PLAIN, TENSOR_CORE, CONVERTING };
 
 static void *plan_of(void *const *operations, int n, int64_t engine)
 {
     bool by_heuristics = engine == HEURISTIC;
-    void *graph = made(GRAPH), *config = made(CONFIG), *plan = made(PLAN);
-    void *from = made(by_heuristics ? HEURISTICS : ENGINE);
+    void *graph = create(GRAPH), *config = create(CONFIG), *plan = create(PLAN);
+    void *from = create(by_heuristics ? HEURISTICS : ENGINE);
     set(graph, 801, TYPE_DESCRIPTOR, n, operations);
     CHECK(cudnnBackendFinalize(graph));
     set(from, by_heuristics ? 201 : 1300, TYPE_DESCRIPTOR, 1, &graph);
@@ -153,7 +153,7 @@ static void make_plans(void)
     static const int filter[] = {716, 715, 717}, matmul[] = {1520, 1521, 1522};
     void *xt = tensor(HALF, false, 4, x), *ft = tensor(HALF, false, 4, f),
          *yt = tensor(HALF, false, 4, y);
-    void *op = operation(CONV, forward, xt, ft, yt), *relu = made(POINTWISE);
+    void *op = operation(CONV, forward, xt, ft, yt), *relu = create(POINTWISE);
     plans[FORWARD] = plan_of((void *[]){op, relu}, 2, HEURISTIC);
     op = operation(CONV_DATA, data, xt, ft, yt);
     plans[DATA] = plan_of(&op, 1, PLAIN);
@@ -163,21 +163,21 @@ static void make_plans(void)
          *st = tensor(FLOAT, true, 4, scores), *vt = tensor(BFLOAT16, false, 4, v),
          *ot = tensor(BFLOAT16, false, 4, q);
     op = operation(MATMUL, matmul, qt, ktt, st);
-    void *softmax = made(POINTWISE), *op2 = operation(MATMUL, matmul, st, vt, ot);
+    void *softmax = create(POINTWISE), *op2 = operation(MATMUL, matmul, st, vt, ot);
     plans[ATTENTION] = plan_of((void *[]){op, softmax, op2}, 3, HEURISTIC);
-    relu = made(POINTWISE);
+    relu = create(POINTWISE);
     plans[NOTHING] = plan_of(&relu, 1, HEURISTIC);
     set(ktt, RAGGED, TYPE_DESCRIPTOR, 1, &vt);
     op = operation(MATMUL, matmul, qt, ktt, st);
     plans[PACKED] = plan_of(&op, 1, HEURISTIC);
-    plans[UNSEEN] = made(PLAN); /* as one that is read from text */
+    plans[UNSEEN] = create(PLAN); /* as a plan that was read from text */
     CHECK(cudnnBackendFinalize(plans[UNSEEN]));
     void *const tensors[] = {xt, ft, yt, qt, ktt, st, vt, ot};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         CHECK(cudnnBackendDestroyDescriptor(tensors[i]));
 }
 
-/* A convolution in single precision, by an engine that does it so and by two that do not. */
+/* A single-precision convolution by an engine of that precision and by two that use less. */
 static void make_single(void)
 {
     static const int64_t x[] = {2, 3, 8, 8}, f[] = {4, 3, 3, 3}, y[] = {2, 4, 6, 6};
@@ -193,8 +193,8 @@ static void make_single(void)
     CHECK(cudnnBackendDestroyDescriptor(yt));
 }
 
-/* Attention as one operation: 8 heads of queries, 2 of keys and values; with its softmax' results,
- * and by lengths in the device's memory. */
+/* Attention as one operation, with 8 heads of queries, and 2 of keys and values: with softmax
+ * results, backward, and with sequence lengths in device memory. */
 static void make_one_node(void)
 {
     static const int64_t q[] = {2, 8, 10, 16}, k[] = {2, 2, 12, 16}, v[] = {2, 2, 12, 24};
@@ -202,9 +202,9 @@ static void make_one_node(void)
     static const int kinds[] = {SDPA, SDPA_BACK, SDPA}, first[] = {2800, 2851, 2800};
     void *tensors[] = {tensor(BFLOAT16, false, 4, q), tensor(BFLOAT16, false, 4, k),
                        tensor(BFLOAT16, false, 4, v), tensor(BFLOAT16, false, 4, o)};
-    void *softmax = made(SOFTMAX);
+    void *softmax = create(SOFTMAX);
     for (int i = 0; i < 3; i++) {
-        void *op = made(kinds[i]);
+        void *op = create(kinds[i]);
         for (int t = 0; t < 4; t++)
             set(op, first[i] + t, TYPE_DESCRIPTOR, 1, &tensors[t]);
         if (i == 0)
@@ -222,7 +222,7 @@ static void make_one_node(void)
 static void execute(void)
 {
     for (int i = 0; i < PLANS; i++) {
-        void *pack = made(PACK);
+        void *pack = create(PACK);
         CHECK(cudnnBackendExecute(handle, plans[i], pack));
         LAUNCHED(P(handle), P(plans[i]), P(pack));
         CHECK(cudnnBackendDestroyDescriptor(pack));
@@ -233,7 +233,7 @@ int main(int argc, char **argv)
 {
     long steps = number(argc, argv, "steps", 3);
     errno = 55;
-    make_plans(); /* before anything wakes cprof */
+    make_plans(); /* before any call that wakes cprof */
     make_single();
     make_one_node();
     CHECK(cudaDeviceSynchronize());

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulated cuDNN shares with the program that calls it (dnn.c): its descriptors, and the
- * note of the arguments of the last call. */
+/* Shared by the simulated cuDNN and its caller dnn.c: prototypes and descriptors. blas_sim.h has
+ * the notes of a call's arguments. */
 #ifndef TESTS_GPU_DNN_SIM_H
 #define TESTS_GPU_DNN_SIM_H
 

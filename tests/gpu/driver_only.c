@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver API only, no runtime: a module from PTX, launches, copies, fills, an event. --launches
- * N. Real build: cc -I. tests/gpu/driver_only.c -lcuda */
+/* Uses the driver API only, without a runtime: a module from PTX, launches, copies, memsets, an
+ * event. --launches N. Real build: cc -I. tests/gpu/driver_only.c -lcuda */
 #include <cuda.h>
 
 #include "tests/gpu/program.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Step marks while a kernel runs that ends only when another thread has called cudaMalloc,
- * cudaMemcpy and a launch, as kernels of NCCL do that wait for another rank. --rounds, each with
- * --edges step marks; a kernel that has waited for --limit ms gives up. Prints how many kernels
- * ended by their flag: all of them, unless something made CUDA wait for the device. */
+/* Step marks during a kernel that waits for a flag. Another thread sets the flag after cudaMalloc,
+ * cudaMemcpy and a launch; NCCL kernels wait for another rank in this way. --rounds, each with
+ * --edges step marks. A kernel gives up after --limit ms. Prints how many kernels ended by their
+ * flag: all, unless something made CUDA wait for the device. */
 #include <pthread.h>
 #include <time.h>
 
@@ -12,7 +12,7 @@
 
 enum { N = 1024 };
 
-static volatile int *flag; /* [0] the kernel may end, [1] it ended by that */
+static volatile int *flag; /* [0] the kernel may end, [1] the kernel saw the flag */
 static cudaStream_t waiting, others;
 
 static void pause_ms(long ms)
@@ -31,7 +31,7 @@ static void use_device(void)
     CHECK(cudaFree(x));
 }
 
-static void *other(void *arg)
+static void *use_device_later(void *arg)
 {
     CHECK(cudaSetDevice(0));
     pause_ms(10);
@@ -39,13 +39,13 @@ static void *other(void *arg)
     return arg;
 }
 
-/* True when the kernel ended by its flag. */
+/* Whether the kernel ended by its flag. */
 static int round_of(long edges, uint64_t limit_ns)
 {
     pthread_t thread;
     flag[0] = flag[1] = 0;
     CHECK(gpu_wait(waiting, flag, limit_ns));
-    CHECK(pthread_create(&thread, NULL, other, NULL));
+    CHECK(pthread_create(&thread, NULL, use_device_later, NULL));
     for (long i = 0; i < edges; i++) {
         cprof_step();
         pause_ms(2);
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     CHECK(cudaStreamCreateWithFlags(&waiting, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&others, cudaStreamNonBlocking));
     CHECK(cudaMallocHost((void **)&flag, 2 * sizeof *flag));
-    /* Loads the kernels: CUDA may wait for the device as it does so. */
+    /* Loads the kernels, because CUDA may wait for the device while it loads. */
     flag[0] = 1;
     CHECK(gpu_wait(waiting, flag, 1));
     use_device();

@@ -37,20 +37,20 @@ int main(int argc, char **argv)
         tally.kernels += 3;
         tally.event_records += 3;
         tally.event_waits++;
-        /* The first round loads each kernel where it is launched, which may take longer than the
-         * kernel. */
+        /* In the first round each launch loads its kernel, which may take longer than the kernel
+         * runs. */
         EXPECT(cudaEventQuery(end) == cudaErrorNotReady || i == 0);
         CHECK(cudaEventSynchronize(end));
         tally.event_syncs++;
         EXPECT(called == i + 1);
         CHECK(cudaEventElapsedTime(&ms, start, end));
-        /* the kernel waits by a clock that moves in steps of up to a microsecond */
+        /* the kernel's clock has a resolution of up to a microsecond */
         EXPECT(ms >= 0.29f);
         CHECK(cudaMemcpyAsync(host, x, sizeof host, cudaMemcpyDeviceToHost, second));
         tally_copy(DTOH, sizeof host);
         CHECK(cudaStreamSynchronize(second));
         tally.stream_syncs++;
-        CHECK(cudaEventQuery(end)); /* as allocators and watchdogs do all the time */
+        CHECK(cudaEventQuery(end)); /* as allocators and watchdogs do often */
         CHECK(cudaStreamQuery(second));
         EXPECT(host[0] == 2 && host[1023] == 2);
         CHECK(gpu_cooperative(first, 5000));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends right after launches, without waiting: --how return, exit, _exit, thread (exit in another
- * thread) or abort; --ns of each of --launches kernels. With --linger MS the process is there for
- * so long after the driver went down. With --when-written FOLDER it waits, after the first launch,
- * until a file of a recording is in the folder. */
+/* Ends right after --launches launches of --ns each, without waiting for the kernels. --how:
+ * return, exit, _exit, thread (exit in another thread) or abort. --linger MS: the process stays for
+ * this time after the driver has shut down. --when-written FOLDER: waits, after the first launch,
+ * until the folder contains a part file. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     const char *folder = option(argc, argv, "when-written", NULL);
     long launches = number(argc, argv, "launches", 10), ns = number(argc, argv, "ns", 1000000);
     linger_ms = number(argc, argv, "linger", 0);
-    atexit(linger); /* before the driver's, which run first */
+    atexit(linger); /* registered before the driver's handlers, so it runs after them */
     CHECK(cudaSetDevice(0));
     for (long i = 0; i < launches; i++, tally.kernels++) {
         CHECK(gpu_spin(0, (uint64_t)ns));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork() after CUDA was used: in the child every call fails and the child exits (--child exit,
- * _exit or exec); the parent goes on. --children N of them. --beside 1: while another thread
- * launches kernels. */
+/* fork() after use of CUDA, --children N times. In the child every call fails, and the child ends
+ * (--child exit, _exit or exec). The parent continues. --beside 1: another thread launches kernels
+ * meanwhile. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 static void child(const char *how)
 {
     float *x;
-    alarm(20); /* a lock that nobody gives back ends the test */
+    alarm(20); /* ends the test if a lock is never released */
     if (cudaMalloc((void **)&x, 64) == cudaSuccess || gpu_spin(0, 1000) == cudaSuccess)
         _exit(4);
     if (!strcmp(how, "exec"))
@@ -24,7 +24,7 @@ static void child(const char *how)
 
 static _Atomic int over;
 
-/* Two milliseconds of kernels, waited for, and again. */
+/* Launches two milliseconds of kernels and waits for them, again and again. */
 static void *launch(void *arg)
 {
     cudaStream_t stream;

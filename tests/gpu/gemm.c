@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products through cuBLAS and cuBLASLt: each call once with arguments that are told apart
- * (--calls), or --steps of --products equal ones of --us microseconds each; or --replays launches
- * per step of a graph that was captured before. Checks that the libraries got what was passed. */
+/* Matrix products by cuBLAS and cuBLASLt. --calls 1: each function once, with distinct arguments.
+ * Else --steps steps of --products equal products of --us microseconds, or of --replays launches of
+ * a graph that was captured before. Checks that the libraries got the arguments. */
 #include <errno.h>
 
 #include "preload/cprof.h"
@@ -10,7 +10,7 @@
 
 enum { N_T, T_T, M = 64, N = 48, K = 32, R_32F = 0, R_16BF = 14, FAST_TF32 = 77, C_32F = 68 };
 
-static char handle[8], tf32[8] = {3 | 16}, /* by its math mode */ a[8], b[8], c[8], space[8];
+static char handle[8], tf32[8] = {3 | 16}, /* TF32 by its math mode */ a[8], b[8], c[8], space[8];
 static float ns = 3000, zero;
 static double ns_double = 3000;
 
@@ -49,11 +49,10 @@ static void each_call_once(void)
                          space, 0, NULL));
     EXPECT(errno == 55);
     EXPECT(cublasSgemm_v2(NULL, N_T, T_T, M, N, K, &ns, a, 1, b, 2, &zero, c, 3) == 1);
-    tally.kernels += 10; /* two of the one that adds */
+    tally.kernels += 10; /* the product with a beta launches two */
 }
 
-/* Two products, the second one of two kernels, and a kernel of its own, captured; a fill comes
- * first. */
+/* Captures a memset, two products, of which the second has two kernels, and a kernel. */
 static cudaGraphExec_t capture(cudaStream_t stream)
 {
     struct blas_sim_desc desc = {C_32F, 1};
@@ -92,7 +91,7 @@ int main(int argc, char **argv)
     long m = number(argc, argv, "size", 1024);
     bool once = number(argc, argv, "calls", 0) != 0;
     ns = (float)number(argc, argv, "us", 200) * 1000;
-    /* what wakes cprof comes before the first product, as it does in real programs */
+    /* a call that wakes cprof comes before the first product, as in real programs */
     CHECK(cudaDeviceSynchronize());
     tally.device_syncs++;
     long replays = number(argc, argv, "replays", 0);

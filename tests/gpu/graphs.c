@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: one captured from two streams (kernels, a copy and a fill), one built by hand, an update;
+/* Graphs: captured from two streams (kernels, a copy and a memset), updated, and built by hand.
  * --launches N of each. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
@@ -9,7 +9,7 @@ enum { N = 1024 };
 static cudaStream_t main_stream, side;
 static float *x, *y, *host;
 
-/* fill -> add(2) -> fork: side adds 1 to y and main copies x out -> join. */
+/* memset -> add(v) -> fork: side adds 1 to y, main copies x to the host -> join. */
 static cudaGraph_t capture(float v)
 {
     cudaGraph_t graph;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of kernels.h for the simulated GPU: registered as nvcc's code does it, with an image
- * that says what each does (tests/sim/image.h). */
+/* The kernels of kernels.h for the simulated GPU. They are registered as in nvcc's code, with an
+ * image that describes each kernel (tests/sim/image.h). */
 #include "tests/gpu/kernels.h"
 
 #include <time.h>
@@ -64,7 +64,7 @@ static const struct sim_kernel kernels[N_KERNELS] = {
 
 static const struct sim_image image = {SIM_IMAGE_MAGIC, kernels, N_KERNELS};
 
-/* The runtime knows kernels by the address of their host function; any unique address will do. */
+/* The runtime identifies kernels by the address of a host function. Any unique address works. */
 static char stubs[N_KERNELS][16];
 static void **binary;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLAS for the simulated GPU: each call launches one kernel for alpha nanoseconds; cublasGemmEx
- * calls cublasLtMatmul, as the real one does. Their arguments are noted; a handle of NULL fails,
- * its first byte is its math mode. */
+/* cuBLAS for the simulated GPU. Each call launches one kernel of alpha nanoseconds and notes its
+ * arguments; cublasGemmEx calls cublasLtMatmul, as in the real library. A NULL handle fails. The
+ * first byte of a handle is its math mode. */
 #include "tests/gpu/blas_sim.h"
 
 static int run(void *h, double ns)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLASLt for the simulated GPU: cublasLtMatmul launches one kernel, two when beta is not 0 (as a
- * product split along k does), each for alpha nanoseconds. Descriptors, but for BLAS_SIM_UNREADABLE
- * ones, are read by the calls that the real library has for it. Its arguments are noted. */
+/* cuBLASLt for the simulated GPU. cublasLtMatmul launches one kernel of alpha nanoseconds, and a
+ * second one if beta is not 0, like a product that is split along k. It notes its arguments. The
+ * attribute functions of the real library read the descriptors, except BLAS_SIM_UNREADABLE
+ * layouts. */
 #include <stdlib.h>
 
 #include "tests/gpu/blas_sim.h"

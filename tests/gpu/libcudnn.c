@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuDNN for the simulated GPU: each call launches one kernel; a handle of NULL fails. What its
- * descriptors hold is told by the real library's calls for that; those of the backend only have a
- * type and a state, because the program never reads them back. Arguments are noted. */
+/* cuDNN for the simulated GPU. Each call launches one kernel and notes its arguments; a NULL handle
+ * fails. The query functions of the real library read the descriptors. Backend descriptors have
+ * only a type and a state, because the program never reads them back. */
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ uint64_t blas_sim_note[BLAS_SIM_NOTES];
 
 struct descriptor {
     int state, type; /* LIVING */
-    int64_t engine;  /* its number, of an engine and its configuration */
+    int64_t engine;  /* number of the engine; in an engine and its configuration */
     bool whole;
 };
 
@@ -25,7 +25,7 @@ static int run(void *h)
     return !h ? 1 : gpu_named(NULL, GPU_GEMM, KERNEL_NS) ? 8 : 0;
 }
 
-/* ---- what descriptors hold ---- */
+/* ---- queries of descriptors ---- */
 
 int cudnnGetTensorNdDescriptor(const struct dnn_sim_tensor *t, int room, int *type, int *dims,
                                int *size, int *stride)
@@ -86,7 +86,7 @@ int cudnnGetRNNDataDescriptor(const struct dnn_sim_data *d, int *type, int *layo
     return 0;
 }
 
-/* ---- one call for one operation ---- */
+/* ---- operations in one call ---- */
 
 int cudnnConvolutionForward(void *h, const void *alpha, const struct dnn_sim_tensor *x,
                             const void *xp, const struct dnn_sim_tensor *f, const void *fp,
@@ -164,7 +164,7 @@ int cudnnRNNBackwardWeights_v8(void *h, const struct dnn_sim_rnn *rnn, int add,
 
 /* ---- the backend ---- */
 
-static bool lives(const struct descriptor *d)
+static bool is_alive(const struct descriptor *d)
 {
     return d && d->state == LIVING;
 }
@@ -179,7 +179,7 @@ int cudnnBackendCreateDescriptor(int type, void **made)
 
 int cudnnBackendDestroyDescriptor(void *d)
 {
-    if (!lives(d))
+    if (!is_alive(d))
         return 3;
     memset(d, 0, sizeof(struct descriptor));
     free(d);
@@ -195,7 +195,7 @@ int cudnnBackendSetAttribute(void *d, int name, int type, int64_t n, const void 
     blas_sim_note[2] = U(n);
     blas_sim_note[3] = first;
     struct descriptor *to = d, *from = (struct descriptor *)first;
-    if (!lives(to) || to->whole)
+    if (!is_alive(to) || to->whole)
         return 3;
     if (to->type == ENGINE && name == ENGINE_INDEX)
         to->engine = (int64_t)first;
@@ -204,7 +204,8 @@ int cudnnBackendSetAttribute(void *d, int name, int type, int64_t n, const void 
     return 0;
 }
 
-/* Engine 1 uses tensor cores, engine 2 converts its inputs as well: cudnnBackendNumericalNote_t. */
+/* Numbers of cudnnBackendNumericalNote_t: engine 1 uses tensor cores, engine 2 also converts its
+ * inputs. */
 static int notes_of(const struct descriptor *engine, int64_t *n, int *notes)
 {
     static const int told[3][2] = {{9}, {0, 9}, {1, 0}};
@@ -217,14 +218,14 @@ int cudnnBackendGetAttribute(void *d, int name, int type, int64_t room, int64_t 
 {
     struct descriptor *of = d;
     void **results = values;
-    if (lives(of) && of->type == ENGINE && name == NOTES && type == 11 && room > 1)
+    if (is_alive(of) && of->type == ENGINE && name == NOTES && type == 11 && room > 1)
         return notes_of(of, n, values);
-    if (lives(of) && of->type == CONFIG && of->whole && name == ITS_ENGINE && type == 15) {
+    if (is_alive(of) && of->type == CONFIG && of->whole && name == ITS_ENGINE && type == 15) {
         ((struct descriptor *)results[0])->engine = of->engine;
         *n = 1;
-        return lives(results[0]) ? 0 : 3;
+        return is_alive(results[0]) ? 0 : 3;
     }
-    if (!lives(of) || of->type != HEURISTICS || name != RESULTS || type != 15)
+    if (!is_alive(of) || of->type != HEURISTICS || name != RESULTS || type != 15)
         return 3;
     for (int64_t i = 0; i < room && i < 1; i++)
         ((struct descriptor *)results[i])->whole = true;
@@ -234,7 +235,7 @@ int cudnnBackendGetAttribute(void *d, int name, int type, int64_t room, int64_t 
 
 int cudnnBackendFinalize(void *d)
 {
-    if (!lives(d))
+    if (!is_alive(d))
         return 3;
     ((struct descriptor *)d)->whole = true;
     return 0;
@@ -245,5 +246,5 @@ int cudnnBackendExecute(void *h, void *plan, void *pack)
     blas_sim_note[0] = U(h);
     blas_sim_note[1] = U(plan);
     blas_sim_note[2] = U(pack);
-    return lives(plan) && lives(pack) ? run(h) : 3;
+    return is_alive(plan) && is_alive(pack) ? run(h) : 3;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library with kernels and a runtime of its own; built twice, as libgpu12.so and libgpu13.so, for
- * two_runtimes.c. */
+/* A library with kernels and a CUDA runtime of its own. Built twice, as libgpu12.so and
+ * libgpu13.so, for two_runtimes.c. */
 #include "tests/gpu/kernels.h"
 
 #define NAME_(runtime) gpu_work_##runtime
@@ -22,7 +22,7 @@ int NAME(RUNTIME)(int n)
 #define LAUNCH_(runtime) gpu_launch_##runtime
 #define LAUNCH(runtime)  LAUNCH_(runtime)
 
-/* Launches one kernel, which takes so long as asked, and returns at once: tests/e2e/planted. */
+/* Launches one kernel of this length, without waiting for it. For tests/e2e/planted. */
 __attribute__((visibility("default"))) int LAUNCH(RUNTIME)(int which, unsigned long nanoseconds);
 int LAUNCH(RUNTIME)(int which, unsigned long nanoseconds)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for NCCL: checks that its arguments come through unharmed and launches a kernel of
- * NCCL's name where NCCL would: in the call, or at the end of the outermost group, one for all of
- * it, inside the NVTX range that NCCL opens for each call. It sends nothing. A transfer leaves
- * errno one higher, a question spoils it. */
+/* A stand-in for NCCL that sends nothing. It checks that its arguments are intact, and launches one
+ * kernel with NCCL's name where NCCL would: in the call, or at the end of the outermost group,
+ * inside the NVTX range that NCCL opens for each call. A transfer increments errno, a query of a
+ * communicator overwrites it. */
 #include "tests/gpu/nccl.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #define EXPORT    __attribute__((visibility("default")))
 #define KERNEL_NS 20000u
-#define MARK      0x51u /* in the last byte of the id that the program hands over */
+#define MARK      0x51u /* in the last byte of the id from the program */
 
 struct ncclComm {
     int size, rank;
@@ -141,7 +141,8 @@ EXPORT ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, nccl
     return transfer(__func__, count, from && to && type <= 11 && root < comm->size, stream);
 }
 
-/* As NCCL's own, which anyone's ncclBroadcast() may answer. */
+/* Calls through the symbol table, as NCCL does, so that another library's ncclBroadcast() may get
+ * the call. */
 EXPORT ncclResult_t ncclBcast(void *data, size_t count, ncclDataType_t type, int root,
                               ncclComm_t comm, cudaStream_t stream)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step is captured whole: --nodes launches, one after the other, into one graph, in an active
- * step; then it is launched once. */
+/* Captures a whole active step, --nodes launches one after the other, into one graph, and launches
+ * the graph once. */
 #include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many launches, timed.
  *
- *     --threads T --streams S   each thread launches on streams of its own, --devices D in turn
- *     --launches N --ns NS      kernels of NS each; --graph K: in graphs of K nodes
- *     --sync N                  a stream synchronisation after so many launches
+ *     --threads T --streams S   T threads with S streams each, on --devices D in turn
+ *     --launches N --ns NS      N kernels of NS ns per thread; --graph K: in graphs of K nodes
+ *     --sync N                  a stream synchronisation after every N launches
  *     --mark 1                  a step ends before the first launch
- *     --recorded N              before that, a step of its own with N launches, and one without
- *     --settle MS               waits so long before the timed part, and in the step without
- *     --rounds R                all of it so often, each time by new threads
- *     --gap MS                  between rounds nothing runs for so long
+ *     --recorded N              before that, a step with N launches and a step without launches
+ *     --settle MS               a pause before the timed part, and in the step without launches
+ *     --rounds R                repeats the timed part R times, each time with new threads
+ *     --gap MS                  a pause between rounds
  *
- * On stderr: how long a launch took, and `launch_cpu value ns`, the CPU time of its thread. */
+ * Prints to stderr the time per launch, and `launch_cpu value ns`, the CPU time of the thread per
+ * launch. */
 #include <pthread.h>
 #include <time.h>
 
@@ -58,7 +59,7 @@ static void launch_graphs(cudaStream_t stream)
     CHECK(cudaGraphExecDestroy(exec));
 }
 
-/* A step of its own, over when its kernels are. */
+/* A step that ends after its kernels have ended. */
 static void recorded_step(long launches)
 {
     cprof_step();
@@ -120,7 +121,7 @@ int main(int argc, char **argv)
     if (first) {
         recorded_step(first);
         pause_ms(settle);
-        cprof_step(); /* its records are there: the kinds go off */
+        cprof_step(); /* all records were delivered: cprof disables the activity kinds */
     }
     if (number(argc, argv, "mark", 0))
         cprof_step();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels launched inside NVTX ranges and ITT tasks, for the rows that show where these ran on the
- * GPU. The clients of both are played: what their headers' code does when it finds a tool, so that
- * neither's headers are needed. */
+/* Kernels inside NVTX ranges and ITT tasks, for the rows that show ranges on the GPU. Needs no
+ * headers of NVTX or ITT: does what their code does to find and call a tool. */
 #include "preload/markers/itt.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/nvtx_client.h"
@@ -11,7 +10,7 @@ static void (*itt_begin)(const struct itt_domain *, struct itt_id, struct itt_id
                          const struct itt_string *);
 static void (*itt_end)(const struct itt_domain *);
 
-/* False: there is no tool for ITT. */
+/* Finds the tool for ITT. False without one. */
 static int find_tool(void)
 {
     static struct itt_function functions[] = {
@@ -45,16 +44,16 @@ int main(void)
     CHECK(cudaSetDevice(0));
     CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
-    int tool = find_tool();
+    int has_itt = find_tool();
     nvtx_attach();
-    kernel(a, GPU_ADAM); /* outside */
+    kernel(a, GPU_ADAM); /* outside of all ranges */
     nvtx_push("nvtx outer");
     kernel(a, GPU_GEMM);
-    if (tool)
+    if (has_itt)
         itt_begin(&domain, none, none, &inner);
     kernel(b, GPU_SOFTMAX);
     kernel(b, GPU_SOFTMAX);
-    if (tool)
+    if (has_itt)
         itt_end(&domain);
     kernel(a, GPU_GEMM);
     nvtx_pop();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory while graphs run: after each of --parts parts of --nodes kernels, in graphs of 200, how
- * much memory of the device and of the process is in use. `memory NODES DEVICE_BYTES RESIDENT_KB`
- * lines on stderr. Before that so many steps as --mark says begin, each with one graph. */
+/* Memory use while graphs run: --parts parts of --nodes kernels, in graphs of 200 kernels. Before
+ * them --mark steps begin, each with one graph. Prints `memory NODES DEVICE_BYTES RESIDENT_KB` to
+ * stderr after each part. */
 #include <unistd.h>
 
 #include "preload/cprof.h"
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
     for (long marks = number(argc, argv, "mark", 0); marks > 0; marks--) {
         cprof_step();
         launch(exec, 1);
-        usleep(200000); /* a window that is over is written meanwhile */
+        usleep(200000); /* the last window is written meanwhile */
     }
     for (long part = 0; part < parts; part++) {
         size_t unused = 0, total = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the stand-in for NCCL (libnccl.c) and its users (transfers.c, ranks.c) share: prototypes as
- * in NVIDIA's nccl.h of 2.32. */
+/* Shared by the stand-in for NCCL (libnccl.c) and its callers (transfers.c, ranks.c): prototypes of
+ * NVIDIA's nccl.h of 2.32. */
 #ifndef TESTS_GPU_NCCL_H
 #define TESTS_GPU_NCCL_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's side of NVTX, played: what its headers' code does when it finds a tool, so that they
- * are not needed. */
+/* A client of NVTX without NVTX's headers: does what their code does to find and call a tool. */
 #ifndef TESTS_GPU_NVTX_CLIENT_H
 #define TESTS_GPU_NVTX_CLIENT_H
 
@@ -28,7 +27,8 @@ static const void *nvtx_export_table(uint32_t id)
     return id == NVTX_CALLBACKS ? &callbacks : NULL;
 }
 
-/* Looks for a tool; before the first range, once. False: there is none, and ranges do nothing. */
+/* Finds a tool. Call it once, before the first range. False: there is no tool, and ranges have no
+ * effect. */
 static inline int nvtx_attach(void)
 {
     int (*attach)(nvtx_get_export_table *);
@@ -36,14 +36,14 @@ static inline int nvtx_attach(void)
     return attach && attach(nvtx_export_table) && nvtx[NVTX_PUSH_A] && nvtx[NVTX_POP];
 }
 
-/* nvtxRangePushA() of the calling thread. */
+/* Like nvtxRangePushA(). */
 static inline void nvtx_push(const char *name)
 {
     if (nvtx[NVTX_PUSH_A])
         ((int (*)(const char *))nvtx[NVTX_PUSH_A])(name);
 }
 
-/* nvtxRangePop(). */
+/* Like nvtxRangePop(). */
 static inline void nvtx_pop(void)
 {
     if (nvtx[NVTX_POP])

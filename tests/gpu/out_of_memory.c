@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations that find no memory, of several kinds. --die: SIGKILL right behind the first one. */
+/* Allocations of several kinds that fail for lack of memory. --die 1: SIGKILL right after the first
+ * failure. */
 #include <cuda_runtime_api.h>
 #include <signal.h>
 #include <unistd.h>

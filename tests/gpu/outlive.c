@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps, and in step --at a kernel of --ms that runs on for long after it. --steps N, each of
- * --step-ms with a few short kernels on another stream. */
+/* A kernel of --ms, launched in step --at, that outlives its step by far. There are --steps steps
+ * of --step-ms, each with a few short kernels on another stream. */
 #include <time.h>
 
 #include "preload/cprof.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --streams streams that run --launches kernels of --ns each at the same time. Prints the tally
- * with the time from the first start to the last end, as CUDA's events tell it (event_ms). */
+/* --streams streams run --launches kernels of --ns each at the same time. Prints the tally, and to
+ * stderr event_ms, the time from the first start to the last end by CUDA's events. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations of all kinds: in stream order from the default pool and from one of its own, managed,
- * pinned, registered. --rounds N. */
+/* Allocations of several kinds: in stream order from the default pool and from a pool of its own,
+ * managed and pinned. --rounds N. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products of known size by cuBLAS and cuBLASLt, each --times, and --peak products of --size
- * by themselves, timed by events. Prints what was asked for: name, operations of a call, calls; and
- * how long a large product took. Prototypes and numbers as in cublas_v2.h and cublasLt.h of 11.8 to
- * 13.0, handles as void *, so that no header of cuBLAS is needed; the simulated ones take alpha as
- * nanoseconds. */
+/* Matrix products of known size by cuBLAS and cuBLASLt, each --times, then --peak products of
+ * --size alone, timed by events. Prints for each function its name, the operations of a call and
+ * the number of calls; and the time of a large product. Needs no header of cuBLAS: prototypes and
+ * numbers are those of cublas_v2.h and cublasLt.h of 11.8 to 13.0, with handles as void *. The
+ * simulated libraries take alpha as nanoseconds. */
 #include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
@@ -44,8 +44,8 @@ static void note(const char *name, double m, double n, double k, double batch, l
            2 * m * n * k * batch, calls);
 }
 
-/* Sizes that no two are equal and the matrix units can take. */
-static void each(long times)
+/* No two sizes are equal, and all suit the matrix units. */
+static void multiply_each(long times)
 {
     void *desc, *al, *bl, *dl;
     int transposed = OP_T;
@@ -76,25 +76,25 @@ static void each(long times)
     CHECK(cublasLtMatmulDescDestroy(desc));
 }
 
-static void large(int n)
+static void multiply_large(int n)
 {
     CHECK(cublasGemmEx(blas, OP_N, OP_N, n, n, n, &alpha, a, R_16BF, n, b, R_16BF, n, &beta, c,
                        R_16BF, n, COMPUTE_32F, ALGO_DEFAULT));
 }
 
-/* Nanoseconds of one, of the fastest of three rounds. */
+/* Nanoseconds of one large product, in the fastest of three rounds. */
 static double peak(int n, long times)
 {
     cudaEvent_t from, to;
     float ms, best = 0;
     CHECK(cudaEventCreate(&from));
     CHECK(cudaEventCreate(&to));
-    large(n); /* what is loaded and chosen at the first */
+    multiply_large(n); /* the first call loads the kernel and chooses the algorithm */
     CHECK(cudaDeviceSynchronize());
     for (int round = 0; round < 3; round++) {
         CHECK(cudaEventRecord(from, NULL));
         for (long i = 0; i < times; i++)
-            large(n);
+            multiply_large(n);
         CHECK(cudaEventRecord(to, NULL));
         CHECK(cudaEventSynchronize(to));
         CHECK(cudaEventElapsedTime(&ms, from, to));
@@ -116,14 +116,14 @@ int main(int argc, char **argv)
     CHECK(cudaMalloc(&a, bytes));
     CHECK(cudaMalloc(&b, bytes));
     CHECK(cudaMalloc(&c, bytes));
-    /* Not zeroes, for which the device needs less power and runs faster: 0x3a3a is 7.1e-4 in
+    /* With zeroes the device would need less power and run faster. 0x3a3a is 7.1e-4 in
      * bfloat16. */
     CHECK(cudaMemset(a, 0x3a, bytes));
     CHECK(cudaMemset(b, 0xba, bytes));
     CHECK(cublasCreate_v2(&blas));
     CHECK(cublasLtCreate(&lt));
     printf("{\"products\": [");
-    each(times);
+    multiply_each(times);
     double ns = peak(n, large_ones);
     printf("], \"large\": {\"flops\": %.0f, \"ns\": %.0f}}\n", 2.0 * n * n * n, ns);
     CHECK(cudaDeviceSynchronize());

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels inside and outside of cudaProfilerStart and cudaProfilerStop, for CPROF_TRIGGER=cuda:
- * --inside N in each of --regions R, as many outside. Prints how many were inside each. */
+/* Kernels inside and outside regions of cudaProfilerStart and cudaProfilerStop, for
+ * CPROF_TRIGGER=cuda: --inside N kernels in the first of --regions R, one more in each further
+ * region, N after each region. Prints the number of kernels in each region. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 
-/* As in cuda_profiler_api.h, which the wheels of CUDA's headers lack. */
+/* From cuda_profiler_api.h, which the wheels of CUDA's headers lack. */
 cudaError_t cudaProfilerStart(void);
 cudaError_t cudaProfilerStop(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of tests/gpu share: options, a check of each call, and the tally, which is
- * printed as one line of JSON: what the program launched, for comparison with a trace. On the
- * simulated GPU the tally is also compared with what the core counted (exit code 3). */
+/* Shared by the programs of tests/gpu: options, checks of calls, and the tally of everything that
+ * the program launched. The tally is printed as one line of JSON, for comparison with a trace. On
+ * the simulated GPU it is also compared with the simulator's counts (exit code 3). */
 #ifndef TESTS_GPU_PROGRAM_H
 #define TESTS_GPU_PROGRAM_H
 
@@ -50,12 +50,12 @@ static inline void tally_fill(uint64_t bytes)
 #define EXPECT(condition)                                                                          \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
+            fprintf(stderr, "%s:%d: expected: %s\n", __FILE__, __LINE__, #condition);              \
             exit(2);                                                                               \
         }                                                                                          \
     } while (0)
 
-/* The value of the option "--name VALUE" or "--name=VALUE", else otherwise. */
+/* The value of the option "--name VALUE" or "--name=VALUE"; `otherwise` without it. */
 static inline const char *option(int argc, char **argv, const char *name, const char *otherwise)
 {
     size_t length = strlen(name);
@@ -122,7 +122,7 @@ static inline int compare(void)
 #define FIELD(name)                                                                                \
     printf("%s\"" #name "\": %llu", comma_, (unsigned long long)tally.name), comma_ = ", "
 
-/* Prints the tally; the program's exit code. */
+/* Prints the tally. Returns the program's exit code. */
 static inline int report(void)
 {
     static const char *const kinds[N_COPY_KINDS] = {"?",    "htod", "dtoh", "htoa", "atoh", "atoa",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks whether an event is over that is, as PyTorch's caching allocators and NCCL's watchdog do:
- * --rounds launches, --queries behind each. All that inside of --open ranges that never end. */
+/* Queries finished events, as PyTorch's caching allocators and NCCL's watchdog do: --rounds
+ * launches, each followed by --queries queries. All calls are inside --open ranges that never
+ * end. */
 #include <time.h>
 
 #include "preload/cprof.h"

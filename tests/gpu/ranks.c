@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers by NCCL between --ranks processes, of which this is --rank, on the device of that
- * number; they find each other by the file --id, which rank 0 writes. One rank alone sends to
- * itself. Each of --rounds checks the data, and the transfers that were asked for are printed.
- * Simulated: tests/gpu/libnccl.c, which sends nothing (--check 0). */
+/* NCCL transfers between --ranks processes. This process is --rank and uses the device of that
+ * number. The ranks find each other by the file --id, which rank 0 writes. A single rank sends to
+ * itself. Each of --rounds checks the data. Prints the requested transfers. The simulated NCCL
+ * (libnccl.c) sends nothing: use --check 0. */
 #include <time.h>
 
 #include "preload/cprof.h"

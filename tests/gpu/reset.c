@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudaDeviceReset() in the middle, --rounds times: handles die, work before it is finished, work
- * after it is done in a new context. */
+/* cudaDeviceReset() after work, --rounds times: the handles become invalid, earlier work is
+ * finished, and later work runs in a new context. */
 #include "tests/gpu/kernels.h"
 #include "tests/gpu/program.h"
 

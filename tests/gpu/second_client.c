@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A second client of CUPTI. By default it behaves as Kineto does: it subscribes once and does not
- * check whether that worked, and for each of its sessions registers its buffers, enables kinds,
- * disables them and flushes everything.
+/* A second client of CUPTI. By default it behaves as Kineto: it subscribes once and ignores the
+ * result. In each session it registers its buffer callbacks, enables kinds, disables them and
+ * flushes all buffers.
  *
- *     --hidden 1      CUPTI's functions are found by dlsym, as JAX and Proton do
- *     --inside 1      CUPTI is linked into libtorch_cpu.so, as in PyTorch's wheels up to 1.13
- *     --leaves 1      each session subscribes (trying for --patience ms, five seconds) and
+ *     --hidden 1      finds CUPTI's functions by dlsym, as JAX and Proton do
+ *     --inside 1      uses CUPTI in libtorch_cpu.so, as PyTorch's wheels up to 1.13 do
+ *     --leaves 1      each session subscribes (trying for --patience ms, default 5000) and
  *                     unsubscribes
- *     --finalizes 1   each session ends with cuptiFinalize
- *     --careful 1     it ignores buffers that it did not give, as Kineto does (else it frees them)
- *     --early 1       it subscribes before CUDA begins
- *     --clock 1       it gives CUPTI the processor's counter, which then stays
+ *     --finalizes 1   ends each session with cuptiFinalize
+ *     --careful 1     ignores buffers of other clients, as Kineto does; otherwise frees them
+ *     --early 1       subscribes before CUDA starts
+ *     --clock 1       sets the processor's counter as CUPTI's clock, for the rest of the process
  *     --graph 1       the kernels of a step are the nodes of a graph
- *     --pause MS      each step begins with so long a pause
+ *     --pause MS      begins each step with a pause
  *
  * --steps N of --launches kernels each; --sessions of --length steps begin at step --first and
  * every --period steps, each while a kernel of --busy ns runs. Prints `session NUMBER LAUNCHED
@@ -31,9 +31,9 @@
 static CUpti_SubscriberHandle subscriber;
 static int gives_clock, is_careful, leaves, finalizes;
 static long tries;
-static uint8_t *_Atomic given[1024];
+static uint8_t *_Atomic own_buffers[1024];
 
-/* The functions that it calls. */
+/* The functions of CUPTI that this program calls. */
 static struct {
 #define FUNCTIONS(X)                                                                               \
     X(cuptiSubscribe)                                                                              \
@@ -75,7 +75,7 @@ static void CUPTIAPI give_buffer(uint8_t **data, size_t *size, size_t *most)
     *data = aligned_alloc(8, BUFFER_BYTES);
     for (unsigned i = 0; i < 1024; i++) {
         uint8_t *free_place = NULL;
-        if (atomic_compare_exchange_strong(&given[i], &free_place, *data))
+        if (atomic_compare_exchange_strong(&own_buffers[i], &free_place, *data))
             break;
     }
     *size = BUFFER_BYTES;
@@ -86,7 +86,7 @@ static bool is_own(uint8_t *data)
 {
     for (unsigned i = 0; i < 1024; i++) {
         uint8_t *own = data;
-        if (atomic_compare_exchange_strong(&given[i], &own, NULL))
+        if (atomic_compare_exchange_strong(&own_buffers[i], &own, NULL))
             return true;
     }
     return false;
@@ -162,7 +162,7 @@ static void end(long number, uint64_t launched)
 {
     CHECK(cudaDeviceSynchronize());
     tally.device_syncs++;
-    if (!leaves || subscriber) /* else it was refused, and knows it */
+    if (!leaves || subscriber) /* else CUPTI refused to subscribe */
         stop();
     printf("session %ld %llu %llu\n", number, (unsigned long long)launched,
            (unsigned long long)recorded);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with the runtime linked into it (libcudart_static.a), which exports nothing: no call
- * can be interposed, only CUPTI sees them. --launches N. --woken-us N: another thread marks a
- * range, and the first call comes so much later. Real build: nvcc -cudart static */
+/* A program with a static CUDA runtime (libcudart_static.a), which exports nothing: calls cannot be
+ * interposed, only CUPTI sees them. --launches N. --woken-us N: another thread marks a range, and
+ * the first call follows N us later. Real build: nvcc -cudart static */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training loop that trains nothing, for pictures: --steps, each with a batch copied to --devices
- * GPUs, forward, backward with an all-reduce on a second stream of each that overlaps it, and an
- * optimizer; ranges by cprof.h. */
+/* A training loop without training, for pictures. Each of --steps copies a batch to --devices GPUs
+ * and runs forward, backward and optimizer kernels; all-reduces on a second stream overlap the
+ * backward pass. Ranges by cprof.h. */
 #include <time.h>
 
 #include "preload/cprof.h"

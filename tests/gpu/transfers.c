@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers by NCCL, as rank 1 of 4 that nobody else is part of: collectives, a pair of send and
- * receive, groups, a communicator split from another, and one that may get a freed one's address.
- * With --groups N: N communicators more, each second of which goes before the others are used
- * again. With --estimates N: so many groups first whose cost is only asked for. Simulated GPU only
- * (libnccl.c). */
+/* NCCL transfers of rank 1 of 4; the other ranks do not exist. Collectives, a send and a receive,
+ * groups, a split communicator, and a communicator that may reuse a freed address. --groups N: N
+ * more communicators; every second one is destroyed before the others are used again. --estimates
+ * N: N groups first, of which only the cost is estimated. Simulated GPU only (libnccl.c). */
 #include "tests/gpu/nccl.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@
 
 enum { GROUPS_MOST = 200 };
 
-/* errno reaches the library, and comes back from it, as if nobody stood in between. */
+/* The call must pass errno to the library and back, as without a profiler. */
 #define SENT(call)                                                                                 \
     do {                                                                                           \
         errno = 100;                                                                               \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two CUDA runtimes in one process, each known to one library only. A call that reached the wrong
- * one would not know the kernel. --launches N by each. */
+/* Two CUDA runtimes in one process, each used by one library. A launch that reached the wrong
+ * runtime would fail, because that runtime does not know the kernel. --launches N by each
+ * library. */
 #include "tests/gpu/program.h"
 
 /* libgpu.c, built for each runtime. */

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the stepping thread is held at the end of a window of --launches kernels of --ns each:
- * the longest and the median of --windows, CPU and wall-clock time, as `name value unit` lines on
- * stderr. And as the window opens: by the step's edge, and by the first launch behind it, the first
- * time and the median. The same of the longest edge of the --rest steps behind each window, in one
- * of which the kinds go off. To be run with one active step and one warmup step for ever, or with
- * the first step skipped, then one active and --rest + 1 wait steps for ever. */
+/* Measures how long cprof delays the stepping thread. Prints `name value unit` lines to stderr:
+ * - at the end of a window of --launches kernels of --ns each: the longest and the median delay of
+ *   --windows windows, in CPU and wall-clock time
+ * - when a window opens: the step mark and the first launch after it, the first window and the
+ *   median
+ * - in the --rest steps after each window, in one of which cprof disables the activity kinds: the
+ *   longest step mark, the first window and the median
+ *
+ * Run with a schedule of one warmup and one active step without end; or with the first step
+ * skipped, then one active and --rest + 1 wait steps without end. */
 #include <time.h>
 
 #include "preload/cprof.h"
@@ -24,7 +28,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The first window is where CUPTI is switched on beside a context for the first time. */
+/* The first window is special: cprof enables CUPTI with an existing context for the first time. */
 static void say(const char *what, double *wall, long n)
 {
     double first = wall[0];
@@ -33,7 +37,7 @@ static void say(const char *what, double *wall, long n)
             what, wall[n / 2]);
 }
 
-/* A step of one kernel and 5 ms; returns how long its edge took. */
+/* A step of one kernel and 5 ms. Returns the duration of its step mark. */
 static double rest_step(cudaStream_t stream, uint64_t nanoseconds)
 {
     const struct timespec pause = {.tv_nsec = 5000000};
@@ -49,7 +53,7 @@ int main(int argc, char **argv)
 {
     long windows = number(argc, argv, "windows", 9);
     long launches = number(argc, argv, "launches", 100000);
-    /* of a kernel; a full stream holds launches up */
+    /* of a kernel; launches into a full stream wait */
     long nanoseconds = number(argc, argv, "ns", 5000);
     long rest = number(argc, argv, "rest", 0);
     double *cpu = calloc((size_t)windows, sizeof *cpu),
