@@ -87,7 +87,7 @@ static struct {
     pthread_barrier_t barrier;
 } other;
 
-static void *open_when_told(void *unused)
+static void *open_at_barrier(void *unused)
 {
     pthread_barrier_wait(&other.barrier);
     session_open("across");
@@ -101,7 +101,7 @@ static void *open_when_told(void *unused)
 static void start_other(void)
 {
     pthread_barrier_init(&other.barrier, NULL, 2);
-    ck_assert_int_eq(pthread_create(&other.thread, NULL, open_when_told, NULL), 0);
+    ck_assert_int_eq(pthread_create(&other.thread, NULL, open_at_barrier, NULL), 0);
 }
 
 START_TEST(span_belongs_to_the_window_where_it_starts)
@@ -412,7 +412,7 @@ START_TEST(step_0_drops_its_oldest_half_when_full)
 }
 END_TEST
 
-static void *span_of_a_short_life(void *name)
+static void *span_in_short_thread(void *name)
 {
     session_span(name);
     return NULL;
@@ -424,7 +424,7 @@ START_TEST(records_of_step_0_keep_their_thread)
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
     for (unsigned i = 0; i < 6; i++) { /* each thread reuses the log of the previous thread */
         pthread_t thread;
-        ck_assert_int_eq(pthread_create(&thread, NULL, span_of_a_short_life, (void *)names[i]), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, span_in_short_thread, (void *)names[i]), 0);
         pthread_join(thread, NULL);
         session_sleep(60);
     }

@@ -106,7 +106,7 @@ START_TEST(map_is_continuous_and_monotone)
         sim.slew = (rand() % 1000 - 500) * 1e-6;
         add_knots(1, (1 + rand() % 400) * MS);
         if (rand() % 20 == 0)
-            sim.wall_ns += (rand() % 2000 - 1000) * MS; /* and steps of up to a second */
+            sim.wall_ns += (rand() % 2000 - 1000) * MS; /* also steps of up to a second */
     }
     check_smooth(from, sim.ticks + 2100000000, 200000);
     for (unsigned i = 0; i < map.count; i++) { /* also at the knots */
@@ -137,7 +137,7 @@ END_TEST
 START_TEST(follows_a_slewed_wall_clock)
 {
     add_knot();
-    add_knots(100, 10 * MS); /* a young thread */
+    add_knots(100, 10 * MS); /* a young cprof thread adds knots often */
     add_knots(40, 250 * MS);
     static const double slews[] = {500e-6, -500e-6, 0, 100e-6};
     for (unsigned i = 0; i < 4; i++) {
@@ -333,7 +333,7 @@ START_TEST(follows_the_real_clock)
         usleep(10000);
         uint64_t best = UINT64_MAX;
         int64_t off = 0;
-        for (unsigned k = 0; k < 20; k++) { /* takes the least disturbed try */
+        for (unsigned k = 0; k < 20; k++) { /* keeps the least disturbed of 20 tries */
             uint64_t before = clock_ticks();
             int64_t wall = clock_wall_now();
             uint64_t after = clock_ticks();

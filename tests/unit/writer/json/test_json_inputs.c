@@ -46,7 +46,7 @@ START_TEST(writes_strides)
     add_tag(&d, SHAPE_LIST);
     add_tag(&d, 3);
     add_strided(&d, 1, sizes + 1, strides);
-    add_tag(&d, 6); /* sparse */
+    add_tag(&d, 6); /* a sparse tensor has no strides */
     add_tag(&d, 2);
     buf_put(&d, sizes, sizeof sizes);
     add_strided(&d, 0, NULL, NULL);

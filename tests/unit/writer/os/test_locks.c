@@ -45,7 +45,7 @@ static volatile sig_atomic_t inside, n_left;
 static pthread_t marker;
 static _Atomic bool done;
 
-static void leave(int signal)
+static void jump_out(int signal)
 {
     (void)signal;
     if (inside) {
@@ -84,7 +84,7 @@ static void *send_signals(void *unused)
 /* After a handler jumps out of a call the lock is free: later calls return. */
 START_TEST(siglongjmp_leaves_no_lock_held)
 {
-    struct sigaction action = {.sa_handler = leave};
+    struct sigaction action = {.sa_handler = jump_out};
     pthread_t sender;
     if (!alloc_is_ours) {
         fprintf(stderr, "locks: siglongjmp_leaves_no_lock_held is skipped under sanitizers and "

@@ -345,7 +345,7 @@ static void *wait_open(void *key)
 }
 
 /* The own thread never learns of the end, but the file has it. */
-START_TEST(file_has_an_end_its_thread_has_not_seen)
+START_TEST(file_has_an_end_unknown_to_the_thread)
 {
     static char key[] = "r";
     pthread_t thread;
@@ -591,7 +591,7 @@ Suite *suite_async(void)
     tcase_add_test(tc, reports_whether_span_enders_run_or_sleep);
     tcase_add_test(tc, closes_a_span_ended_elsewhere_between_windows);
     tcase_add_test(tc, operator_ended_elsewhere_stays_in_its_row);
-    tcase_add_test(tc, file_has_an_end_its_thread_has_not_seen);
+    tcase_add_test(tc, file_has_an_end_unknown_to_the_thread);
     tcase_add_test(tc, exit_line_names_the_thread_with_most_losses);
     tcase_add_test(tc, open_range_is_marked_unfinished);
     tcase_add_test(tc, open_range_shows_no_extras_of_a_span);

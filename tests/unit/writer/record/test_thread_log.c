@@ -161,7 +161,7 @@ static pthread_key_t late_key;
 static struct thread_log *late_log;
 static unsigned late_rounds;
 
-static void late(void *log)
+static void late_destructor(void *log)
 {
     late_log = thread_log_get();
     if (late_rounds++ == 0)
@@ -178,7 +178,7 @@ static void *with_late_destructor(void *unused)
 START_TEST(later_destructors_get_no_log)
 {
     ck_assert(thread_log_start(RING_BYTES));
-    pthread_key_create(&late_key, late);
+    pthread_key_create(&late_key, late_destructor);
     in_thread(with_late_destructor, NULL);
     ck_assert_uint_eq(late_rounds, 2);
     ck_assert_ptr_null(late_log);

@@ -112,7 +112,7 @@ END_TEST
 static _Atomic bool going; /* come_and_go() is running */
 static _Atomic unsigned wrong;
 
-static bool is_of(uint64_t address, const char *library)
+static bool is_in_library(uint64_t address, const char *library)
 {
     uint32_t number = dso_table_at(address);
     /* the other thread is updating the table */
@@ -132,7 +132,7 @@ static void *come_and_go(void *arg)
         uint64_t address;
         void *handle = open_library(library[0], library[1], &address);
         dso_table_look();
-        wrong += !is_of(address, library[0]);
+        wrong += !is_in_library(address, library[0]);
         dso_table_look();
         dlclose(handle);
         dso_table_look();
@@ -144,7 +144,7 @@ static void *stay(void *arg)
 {
     (void)arg;
     while (going)
-        wrong += !is_of((uint64_t)(uintptr_t)&stay, "/unit");
+        wrong += !is_in_library((uint64_t)(uintptr_t)&stay, "/unit");
     return NULL;
 }
 

@@ -33,7 +33,7 @@ static uint32_t python(uint32_t caller, const char *file, const char *name, int3
 }
 
 /* main -> f -> g */
-static uint32_t three(void)
+static uint32_t three_frames(void)
 {
     uint32_t main_frame = python(0, "/home/u/train.py", "<module>", 61);
     return python(python(main_frame, "/home/u/train.py", "main", 54), "/lib/p/nn/conv.py",
@@ -59,9 +59,9 @@ START_TEST(stores_each_stack_once)
 {
     ck_assert(stack_table_start(256));
     ck_assert(!stack_table_has(0) && !stack_table_has(1));
-    uint32_t stack = three();
+    uint32_t stack = three_frames();
     ck_assert_uint_ne(stack, 0);
-    ck_assert_uint_eq(three(), stack);
+    ck_assert_uint_eq(three_frames(), stack);
     ck_assert(stack_table_has(stack) && !stack_table_has(stack + 1));
     uint32_t nodes = stack_table_nodes();
     uint32_t caller = stack_table_caller(stack);
@@ -155,8 +155,9 @@ START_TEST(writes_stacks_as_kineto_does)
     stacks_trim("/lib/p/", 7);
     stacks_trim("/lib", 4); /* the longest prefix is removed */
     stacks_trim("relative", 8);
-    ck_assert_str_eq(args(three()), "\"Call stack\": \"nn/conv.py(7): forward;"
-                                    "/home/u/train.py(54): main;/home/u/train.py(61): <module>;\"");
+    ck_assert_str_eq(args(three_frames()),
+                     "\"Call stack\": \"nn/conv.py(7): forward;"
+                     "/home/u/train.py(54): main;/home/u/train.py(61): <module>;\"");
     ck_assert_str_eq(args(0), "");
     bool first = false;
     stacks_args(&out, python(0, "a\"b\\\x01\xff", "f\n", 0), &first);
@@ -274,7 +275,7 @@ START_TEST(file_lists_only_the_frames_it_uses)
     ck_assert(stack_table_start(4096));
     ck_assert_str_eq(frames(&used), "");
     python(0, "/other.py", "unused", 1);
-    uint32_t stack = three();
+    uint32_t stack = three_frames();
     uint32_t caller = stack_table_caller(stack), first = stack_table_caller(caller);
     stacks_use(&used, 0);
     ck_assert_uint_eq(used.bytes, 0);

@@ -76,7 +76,8 @@ START_TEST(ignores_releases_without_an_allocation)
     /* The size that the release reports is ignored. */
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 0), 0);
     ck_assert_uint_eq(note(GPU_RELEASE, 0, GPU_MEMORY_DEVICE, 0x1000, 100), 0);
-    ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0, 100), 0); /* failed */
+    ck_assert_uint_eq(note(0, 0, GPU_MEMORY_DEVICE, 0, 100),
+                      0); /* address 0: the allocation failed */
 }
 END_TEST
 

@@ -261,7 +261,7 @@ struct placed {
 };
 
 /* Whether two events may share a row. An instant that came first may lie inside a later event. */
-static bool fit(const struct placed *later, const struct placed *first, bool nest)
+static bool may_share_row(const struct placed *later, const struct placed *first, bool nest)
 {
     bool apart = later->to <= first->from || first->to <= later->from;
     bool inside = (later->from <= first->from && first->to <= later->to) ||
@@ -269,7 +269,7 @@ static bool fit(const struct placed *later, const struct placed *first, bool nes
     return apart || first->from == first->to || (nest && inside);
 }
 
-/* Random events. The shape of a round determines their length and order. */
+/* Places random events. The round determines their length and order. */
 static void check_round(int round, bool nest)
 {
     static struct placed events[EVENTS];
@@ -284,7 +284,7 @@ static void check_round(int round, bool nest)
         e->tid =
             place(nest ? LANE_ANNOTATION : LANE_WORK, (uint32_t)round, 7, e->from, e->to, nest);
         for (int k = 0; k < i; k++) {
-            if (events[k].tid == e->tid && !fit(e, &events[k], nest)) {
+            if (events[k].tid == e->tid && !may_share_row(e, &events[k], nest)) {
                 ck_abort_msg("[%lld, %lld) and [%lld, %lld) on %u", (long long)e->from,
                              (long long)e->to, (long long)events[k].from, (long long)events[k].to,
                              e->tid);
@@ -316,7 +316,7 @@ START_TEST(range_uses_a_row_that_it_fits)
         e.to = e.from + 1 + (int64_t)(next_random() % (1u << next_random() % 11));
         bool fits = true;
         for (int k = 0; k < n; k++)
-            fits = fits && fit(&e, &events[k], true);
+            fits = fits && may_share_row(&e, &events[k], true);
         ck_assert_int_eq(range(e.from, e.to) == row, fits);
         if (fits)
             events[n++] = e;
@@ -421,9 +421,9 @@ END_TEST
 
 START_TEST(places_ranges_without_memory)
 {
-    /* No ck_assert() between alloc_fail_from() and the result: it allocates. fail[] are the
-     * sizes that fail: all; a list inside an event; its intervals; those of a list around
-     * events. */
+    /* ck_assert() allocates, so none stands between alloc_fail_from() and the results. fail[] has
+     * the least size that fails: of everything, of a list inside an event, of its intervals, of
+     * the intervals of a list around events. */
     static const size_t fail[] = {1, 32, 100, 200};
     for (size_t i = 0; alloc_is_ours && i < sizeof(fail) / sizeof(*fail); i++) {
         uint32_t got[4] = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/window/process_use.h: CPU time of all threads and of the main thread. */
+/* Tests of writer/window/process_use.h: CPU time of all threads and of the main thread,
+ * and page faults. */
 #include "writer/window/process_use.h"
 
 #include <check.h>
@@ -137,7 +138,7 @@ START_TEST(account_reports_differences)
 }
 END_TEST
 
-START_TEST(account_starts_after_the_first_step_if_read_in_time)
+START_TEST(account_may_start_after_the_first_step)
 {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -190,7 +191,7 @@ Suite *suite_process_use(void)
     tcase_add_test(c, excludes_page_faults_of_the_calling_thread);
     tcase_add_test(c, contiguous_windows_share_a_reading);
     tcase_add_test(c, account_reports_differences);
-    tcase_add_test(c, account_starts_after_the_first_step_if_read_in_time);
+    tcase_add_test(c, account_may_start_after_the_first_step);
     tcase_add_test(c, omits_the_account_without_useful_readings);
     suite_add_tcase(s, c);
     return s;
