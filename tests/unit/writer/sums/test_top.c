@@ -94,8 +94,9 @@ START_TEST(adds_up_a_call_tree)
     kernel("gemm", 300, 350, 3, 9);
     call("cudaLaunchKernel", 30, 40, 3, 9); /* CUPTI reports calls late */
     ck_assert(top_finish(table, &rows));
-    /* columns: is on a device, is an annotation, is async, count, CPU time, its self part, device
-     * time, self, memory, self, device memory, self, FLOPs, first start, minus the last end */
+    /* columns: is on a device, is an annotation, is async, count, CPU time, self CPU time, device
+     * time, self device time, memory, self memory, device memory, self device memory, FLOPs, start
+     * and minus end of the first event */
     check_row("aten::mm", "0, 0, 0, 1, 40, 30, 50, 50, 0, 0, 0, 0, 0, 20, -60");
     check_row("aten::linear", "0, 0, 0, 1, 70, 30, 50, 0, 100, 100, 0, 0, 0, 10, -80");
     check_row("train", "0, 1, 0, 1, 95, 25, 50, 0, 70, -30, 0, 0, 0, 5, -100");
