@@ -38,7 +38,7 @@ def test_survives_a_message_to_a_full_stderr(tmp_path, setting):
 
 # ---- another file under the name of a trace ------------------------------------------------------------
 
-def exchange(path, kind, victim):
+def replace_by_trap(path, kind, victim):
     """Replaces the file with a trap."""
     path.unlink()
     traps(victim)[kind](path)
@@ -53,7 +53,7 @@ def test_uploads_no_file_exchanged_for_a_trace(tmp_path, kind):
 
     def check(_):
         wait_until(lambda: (tmp_path / "t/saved_traces.jsonl").read_text().count("\n") == 2, "the second trace")
-        exchange(second, kind, victim)
+        replace_by_trap(second, kind, victim)
 
     with servers.Server(check=check) as server:
         result = run(python("steps(2); print('done')"), tmp_path / "t", **TWO_TRACES, NUM_TRACES_TO_KEEP=0,
@@ -70,7 +70,7 @@ def test_runs_no_command_for_an_exchanged_trace(tmp_path):
     """The trace is replaced while it is uploaded; the on-ready command would come next."""
     victim, trace = tmp_path / "victim", tmp_path / "t/rank0.1.pt.trace.json"
     victim.write_text(PRECIOUS)
-    with servers.Server(check=lambda _: exchange(trace, "link", victim)) as server:
+    with servers.Server(check=lambda _: replace_by_trap(trace, "link", victim)) as server:
         result = run(python("steps(1)"), tmp_path / "t", WARMUP=0, ACTIVE=1, REPEAT=1, NUM_TRACES_TO_KEEP=0,
                      REMOTE_URL=f"http://127.0.0.1:{server.port}", ON_TRACE_READY=f"cp -t {tmp_path}")
     assert result.complaints == ["CPROF_ON_TRACE_READY: not run, because another file has the name, "
@@ -160,7 +160,7 @@ def become(uid):
     return change
 
 
-def put_as(uid, path):
+def put_file_as(uid, path):
     """An empty file of another user, older than the run."""
     path.touch()
     os.chown(path, uid, uid)
@@ -209,7 +209,7 @@ def test_another_users_file_does_not_stop_the_recording(public):
     folder = public / "shared"
     folder.mkdir()
     folder.chmod(0o1777)
-    put_as(ATTACKER, folder / "rank0.1.pt.trace.json")
+    put_file_as(ATTACKER, folder / "rank0.1.pt.trace.json")
     result = run(program("burst", 1, 10), folder, before_exec=become(VICTIM), cwd="/", WARMUP=0, ACTIVE=1, REPEAT=1)
     assert (result.rc, result.out, result.complaints) == (0, "made 20\n", [])
     assert [path.name for path in result.traces if path.stat().st_size] == ["rank0.1-2.pt.trace.json"]
@@ -225,7 +225,7 @@ def test_unmapped_users_cannot_trigger(public):
         path.mkdir()
         path.chmod(0o777)
     trigger = run_folder / "go"
-    put_as(ATTACKER, trigger)
+    put_file_as(ATTACKER, trigger)
     command = ["unshare", "--user", "--map-user=65534", *program("burst", 1, 10, 400)]
     result = run(command, folder, before_exec=become(VICTIM), cwd="/", TRIGGER=f"file:{trigger}", SKIP_FIRST=1000000)
     assert result.rc == 0 and result.traces == []
@@ -238,7 +238,7 @@ def test_nobody_may_trigger_outside_user_namespaces(public):
     for path in (trigger.parent, folder):
         path.mkdir()
         path.chmod(0o777)
-    put_as(NOBODY, trigger)
+    put_file_as(NOBODY, trigger)
     if open("/proc/self/uid_map").read().split()[-1] != str(2**32 - 1):
         pytest.skip("this is a user namespace")
     result = run(program("burst", 1, 10, 400), folder, before_exec=become(NOBODY), cwd="/", TRIGGER=f"file:{trigger}",

@@ -21,7 +21,7 @@ ACTIVE = {"WARMUP": 0, "ACTIVE": 1000}
 UNMARKED = "no step was marked"
 
 
-def said(result):
+def other_complaints(result):
     return [line for line in result.complaints if not line.startswith(UNMARKED)]
 
 
@@ -36,7 +36,7 @@ def test_injected_tool_keeps_cupti(tmp_path):
     its_lines = [line for line in result.err.splitlines() if line.startswith("other tool")]
     assert its_lines == [line for line in alone.err.splitlines() if line.startswith("other tool")]
     assert "other tool: 40 kernels" in its_lines and "other tool: 0 0 0" in its_lines
-    assert len(said(result)) == 1 and said(result)[0].startswith("another CUPTI client is at work in this process")
+    assert len(other_complaints(result)) == 1 and other_complaints(result)[0].startswith("another CUPTI client is at work in this process")
     trace = result.trace()
     assert result.rc == 0 and counts(trace)["kernel"] == 0 and counts(trace)["cuda_runtime"] > 0 and lost(trace) == {}
     assert trace["cprof"]["notes"] == ["another CUPTI client was at work; GPU activity is missing where it was"]
@@ -50,7 +50,7 @@ def test_records_kernels_beside_an_injected_tool(tmp_path, path):
     for n in range(8):
         result = gpu_run("many", tmp_path / str(n), "--launches", 20, "--threads", 4, env={"CUDA_INJECTION64_PATH": str(path)})
         trace = result.trace()
-        assert result.rc == 0 and said(result) == [] and lost(trace) == {}
+        assert result.rc == 0 and other_complaints(result) == [] and lost(trace) == {}
         launches = events(trace, ph="X", name="cudaLaunchKernel")
         assert len(launches) == counts(trace)["kernel"] > 0, (n, counts(trace))
 
@@ -82,7 +82,7 @@ def test_second_copy_of_the_library_stays_inert(tmp_path, how):
            f"begin({open_it})\nsteps(3)\nprint(at_rest())"
     result = run(python(code), tmp_path / "t", **ACTIVE)
     assert (result.rc, result.out) == (0, "1\n1\n"), result.err
-    assert len(result.traces) == 1 and step_numbers(load(result.traces[0])) == list(range(6)) and said(result) == []
+    assert len(result.traces) == 1 and step_numbers(load(result.traces[0])) == list(range(6)) and other_complaints(result) == []
 
 
 @gpu_runs.needed
@@ -91,7 +91,7 @@ def test_leaves_nvtx_and_itt_to_other_tools(tmp_path, step):
     env = {"NVTX_INJECTION64_PATH": str(TOOL), "INTEL_LIBITTNOTIFY64": "/opt/vtune/libittnotify_collector.so"}
     result = gpu_run("marked", tmp_path, env=env, STEP=step)
     assert result.rc == 0 and counts(result.trace())["kernel"] > 0
-    nvtx, itt = said(result)
+    nvtx, itt = other_complaints(result)
     assert nvtx.startswith(f"NVTX_INJECTION64_PATH is {TOOL}: NVTX ranges go there") and itt.startswith("INTEL_LIBITTNOTIFY64 is /opt/vtune/")
     assert ("none marks a step" in nvtx) == (step == "nvtx:step*") and ("none marks a step" in itt) == (step == "itt:step*")
 
@@ -100,7 +100,7 @@ def test_variables_of_another_copy_are_not_reported(tmp_path):
     """NVTX and ITT variables inherited from a parent with another copy of cprof do not count as another tool's."""
     other = {name: f"/elsewhere/{support.LIBRARY.name}" for name in ("NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64")}
     result = run(python("steps(2)"), tmp_path, env=other, **ACTIVE)
-    assert result.rc == 0 and said(result) == []
+    assert result.rc == 0 and other_complaints(result) == []
 
 
 # ---- neighbours in LD_PRELOAD ------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_works_beside_another_preloaded_library(tmp_path, name, place):
     profile = tmp_path / "cpu.prof"
     result = run(python(WORK), tmp_path, preload=False, env={"LD_PRELOAD": preload, "CPUPROFILE": str(profile)}, WITH_STACK=1, **ACTIVE)
     assert (result.rc, result.out) == (7, "5 6\n"), result.err
-    assert said(result) == [] and step_numbers(load(result.traces[0])) == [0, 1, 2, 3]
+    assert other_complaints(result) == [] and step_numbers(load(result.traces[0])) == [0, 1, 2, 3]
     assert name != "gperftools" or any(p.stat().st_size > 0 for p in tmp_path.glob("cpu.prof*"))
 
 
@@ -187,7 +187,7 @@ def test_python_profiler_gets_the_same_result(tmp_path, name):
         pytest.skip(f"{name} is not installed in this environment")
     result = run(command, tmp_path / "with", cwd=tmp_path, env=env, WITH_STACK=1, **ACTIVE)
     assert without.rc == 0 and (result.rc, result.out) == (0, without.out), result.err
-    assert said(result) == [] and (name == "faulthandler" or result.others == without.others)
+    assert other_complaints(result) == [] and (name == "faulthandler" or result.others == without.others)
     assert name != "faulthandler" or "in work" in result.others or "Timeout" in result.others
     trace = load(result.traces[0])
     assert step_numbers(trace) == [0, 1, 2, 3] and len(events(trace, ph="X", name="work")) == 4 and lost(trace) == {}
@@ -218,7 +218,7 @@ def test_attached_profiler_works(tmp_path, tool):
     assert tool != "gdb" or '"cprof"' in done.stdout or "cprof" in done.stdout
     assert (result.rc, result.out.splitlines()[-1]) == (3, "end"), result.err
     trace = load(result.traces[0])
-    assert said(result) == [] and lost(trace) == {} and len(step_numbers(trace)) > 1
+    assert other_complaints(result) == [] and lost(trace) == {} and len(step_numbers(trace)) > 1
 
 
 # ---- a malloc hook that keeps a descriptor in a global variable ---------------------------------------------------

@@ -331,7 +331,7 @@ def test_merge_of_parent_and_child_passes_check(tmp_path):
         one.span("aten::mm", 100 + 3000 * n, 5000, tid=7)
         paths.append(one.write(tmp_path, f"rank0.{n}.json"))
     assert cprof("merge", *paths, "-o", tmp_path / "merged.json").returncode == 0
-    assert said_by_check(tmp_path / "merged.json") == set()
+    assert findings_of(tmp_path / "merged.json") == set()
 
 
 def test_check_of_two_merged_runs_of_a_rank(tmp_path, both_forms):
@@ -349,13 +349,13 @@ def test_check_of_two_merged_runs_of_a_rank(tmp_path, both_forms):
         one.write(tmp_path, f"run{run}.json")
     done = cprof("merge", "run0.json", "run1.json", "-o", "sound.json")
     assert done.returncode == 0 and "several traces of rank 0" in done.stderr
-    assert said_by_check("run0.json") == said_by_check("sound.json") == {("warning", "a wait names a recording that is not in the trace")}
+    assert findings_of("run0.json") == findings_of("sound.json") == {("warning", "a wait names a recording that is not in the trace")}
     cprof("merge", "run0.json", "run1.json", "run2.json", "-o", "wrong.json")
-    assert said_by_check("wrong.json") == said_by_check("run2.json") == said_by_check("run0.json") | {
+    assert findings_of("wrong.json") == findings_of("run2.json") == findings_of("run0.json") | {
         ("error", "work on the GPU begins before the call that launched it")}
 
 
-def said_by_check(path):
+def findings_of(path):
     """Levels and rules of the findings, without those about keys that these files lack."""
     done = json.loads(cprof("check", "--json", path).stdout)
     return {(one["level"], one["rule"]) for one in done["findings"] if "missing" not in one["rule"]}

@@ -30,7 +30,7 @@ PROGRAM = ("push(b'before'); pop(); step()\n"
            "time.sleep(0.4)\nprint('two', flush=True); sys.stdin.readline()\n")
 
 
-class Left:
+class OpenFile:
     """An open file: its name, and its bytes after one flush and after a later one."""
 
     def __init__(self, name, old, new):
@@ -49,11 +49,11 @@ def record(folder, zipped):
         with running.stopped():
             new = path.read_bytes()
         running.end(signal.SIGKILL)
-    return Left(path.name, old, new)
+    return OpenFile(path.name, old, new)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "gzip"])
-def left(request, tmp_path_factory):
+def open_file(request, tmp_path_factory):
     return record(tmp_path_factory.mktemp("left"), int(request.param))
 
 
@@ -75,11 +75,11 @@ def events_of(data):
     return done, names, pending
 
 
-def saved(folder, left, data, check=True):
+def saved(folder, open_file, data, check=True):
     """Recovers a trace from these bytes. Returns None if that fails."""
-    part = folder / left.name
+    part = folder / open_file.name
     part.write_bytes(data)
-    out = folder / ("out.json.gz" if left.name.count(".gz.") else "out.json")
+    out = folder / ("out.json.gz" if open_file.name.count(".gz.") else "out.json")
     out.unlink(missing_ok=True)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -93,26 +93,26 @@ def saved(folder, left, data, check=True):
     return support.load(out) if check else support.loads_plainly(out)
 
 
-def test_recovers_all_events_of_a_killed_program(tmp_path, left):
+def test_recovers_all_events_of_a_killed_program(tmp_path, open_file):
     """kill -9 leaves a whole file. recover gives it its final name and changes only the account and the name inside."""
-    (tmp_path / left.name).write_bytes(left.new)
-    done = cprof("recover", left.name)
-    name = left.name.split(".part")[0].rsplit(".", 2)[0]
+    (tmp_path / open_file.name).write_bytes(open_file.new)
+    done = cprof("recover", open_file.name)
+    name = open_file.name.split(".part")[0].rsplit(".", 2)[0]
     assert done.returncode == 0 and done.stdout.startswith(f"{name}: rank 0, steps 0 to 4, "), done.stdout + done.stderr
-    assert done.stderr.splitlines() == [f"cprof: {left.name}: 1 ranges were open: they end at the last flush"]
+    assert done.stderr.splitlines() == [f"cprof: {open_file.name}: 1 ranges were open: they end at the last flush"]
     trace = support.load(tmp_path / name)
-    assert collections.Counter(map(key, trace["traceEvents"])) == collections.Counter(sum(events_of(left.new), []))
-    before = json.loads(text_of(left.new))
+    assert collections.Counter(map(key, trace["traceEvents"])) == collections.Counter(sum(events_of(open_file.new), []))
+    before = json.loads(text_of(open_file.new))
     same = set(before) - {"cprof", "traceName", "traceEvents"}
     assert {k: trace[k] for k in same} == {k: before[k] for k in same}
     assert trace["cprof"]["lost"] == before["cprof"]["lost"] and not trace["cprof"]["complete"] and trace["cprof"]["partial"]
-    assert trace["cprof"]["recovered"] == {"from": left.name, "bytes_lost": 0, "account": "whole"}
-    assert (tmp_path / left.name).read_bytes() == left.new, "the open file stays"
+    assert trace["cprof"]["recovered"] == {"from": open_file.name, "bytes_lost": 0, "account": "whole"}
+    assert (tmp_path / open_file.name).read_bytes() == open_file.new, "the open file stays"
 
 
-def test_recovers_all_events_before_a_cut(tmp_path, left):
+def test_recovers_all_events_before_a_cut(tmp_path, open_file):
     """The file is cut at many places. The events before the cut are recovered; before the first event, nothing is."""
-    data, last = left.new, -1
+    data, last = open_file.new, -1
     done, names, pending = events_of(data)
     whole = set(done) | set(names) | set(pending)
     text, plain = text_of(data), data[:1] == b"{"
@@ -120,7 +120,7 @@ def test_recovers_all_events_before_a_cut(tmp_path, left):
     behind = range(16380, len(data) + 1)
     points = sorted({*range(0, 16380, 1117), *matrix(behind, *behind[::3], len(data))})
     for n in points:
-        trace = saved(tmp_path, left, data[:n], check=n % 23 == 0)
+        trace = saved(tmp_path, open_file, data[:n], check=n % 23 == 0)
         if trace is None:
             assert n < begin + 40, f"nothing at {n}"
             assert last == -1
@@ -139,10 +139,10 @@ def test_recovers_all_events_before_a_cut(tmp_path, left):
 PAGE = 64  # stands for the kernel's page of 4096 bytes: this file is too small for tears at that size
 
 
-def torn(left):
+def torn(open_file):
     """The file at each moment of the flush from old to new (writer/file/sink_file.c). The flush writes behind the old end first,
     then over the old trailer."""
-    old, new = left.old, left.new
+    old, new = open_file.old, open_file.new
     same = next(n for n in range(16384, len(old)) if old[n] != new[n])
     for n in range(len(old) + 1, len(new), 37):
         yield "behind", old + new[len(old):n]
@@ -150,15 +150,15 @@ def torn(left):
         yield "over", new[:n] + old[n:] + new[len(old):]
 
 
-def test_recovers_the_previous_flush_from_a_torn_one(tmp_path, left, monkeypatch):
+def test_recovers_the_previous_flush_from_a_torn_one(tmp_path, open_file, monkeypatch):
     """All events of the old flush are recovered, except at most one beside the tear. Each event comes once, and only from one of
     the two flushes."""
     monkeypatch.setattr(recover, "PAGE", PAGE)
-    old, new = events_of(left.old), events_of(left.new)
+    old, new = events_of(open_file.old), events_of(open_file.new)
     whole = set(sum(old, []) + sum(new, []))
     seen = collections.Counter()
-    for n, (where, data) in enumerate(torn(left)):
-        trace = saved(tmp_path, left, data, check=n % 5 == 0)
+    for n, (where, data) in enumerate(torn(open_file)):
+        trace = saved(tmp_path, open_file, data, check=n % 5 == 0)
         found = [key(event) for event in trace["traceEvents"] if not event["args"].get("name", "").startswith("process ")]
         spans = [one for one in found if '"ph": "M"' not in one]
         assert set(found) <= whole and len(spans) == len(set(spans)), f"{where} {n}"
@@ -172,12 +172,12 @@ def test_recovers_the_previous_flush_from_a_torn_one(tmp_path, left, monkeypatch
     assert seen["behind", False] and seen["over", True], f"both kinds of tear must occur: {seen}"
 
 
-def test_recovers_around_zeroed_pages(tmp_path, left):
+def test_recovers_around_zeroed_pages(tmp_path, open_file):
     """Pages that never reached the disk are zeros."""
-    done = set(sum(events_of(left.new), []))
-    for start in range(16384, len(left.new), 1024):
-        data = left.new[:start] + bytes(min(700, len(left.new) - start)) + left.new[start + 700:]
-        trace = saved(tmp_path, left, data)
+    done = set(sum(events_of(open_file.new), []))
+    for start in range(16384, len(open_file.new), 1024):
+        data = open_file.new[:start] + bytes(min(700, len(open_file.new) - start)) + open_file.new[start + 700:]
+        trace = saved(tmp_path, open_file, data)
         if trace is None:
             continue
         found = {key(event) for event in trace["traceEvents"] if not event["args"].get("name", "").startswith("process ")}
@@ -187,27 +187,27 @@ def test_recovers_around_zeroed_pages(tmp_path, left):
 
 def test_recovers_rank_and_base_time_from_a_torn_head(tmp_path):
     """recover finds the rank and the base time in the torn head. Without a base time there is no trace."""
-    left = record(tmp_path / "left", 0)
-    at = left.new.index(b'"displayTimeUnit"')
-    trace = saved(tmp_path / "left", left, left.new[:at] + b"\0" * 6 + left.new[at + 6:])
-    assert trace["distributedInfo"]["rank"] == 0 and trace["baseTimeNanoseconds"] == json.loads(left.new)["baseTimeNanoseconds"]
-    assert len(trace["traceEvents"]) == len(json.loads(left.new)["traceEvents"])
-    at = left.new.index(b'"baseTimeNanoseconds"')
-    assert saved(tmp_path / "left", left, left.new[:at] + b"\0" * 40 + left.new[at + 40:]) is None
+    open_file = record(tmp_path / "left", 0)
+    at = open_file.new.index(b'"displayTimeUnit"')
+    trace = saved(tmp_path / "left", open_file, open_file.new[:at] + b"\0" * 6 + open_file.new[at + 6:])
+    assert trace["distributedInfo"]["rank"] == 0 and trace["baseTimeNanoseconds"] == json.loads(open_file.new)["baseTimeNanoseconds"]
+    assert len(trace["traceEvents"]) == len(json.loads(open_file.new)["traceEvents"])
+    at = open_file.new.index(b'"baseTimeNanoseconds"')
+    assert saved(tmp_path / "left", open_file, open_file.new[:at] + b"\0" * 40 + open_file.new[at + 40:]) is None
 
 
-def test_skips_a_long_garbage_line(tmp_path, left, monkeypatch):
+def test_skips_a_long_garbage_line(tmp_path, open_file, monkeypatch):
     """Reading garbage without line breaks takes linear time. A line longer than LINE_MOST is skipped without being buffered. Events on both
     sides are recovered."""
-    if left.name.count(".gz."):
+    if open_file.name.count(".gz."):
         pytest.skip("gzip detects a gap by itself")
-    cut = left.new.index(b"\n", left.new.index(b'"work 1"')) + 1
-    whole = recovered(tmp_path, left, left.new)
+    cut = open_file.new.index(b"\n", open_file.new.index(b'"work 1"')) + 1
+    whole = recovered(tmp_path, open_file, open_file.new)
     monkeypatch.setattr(recover, "CHUNK", 512)
     for most in (recover.LINE_MOST, 1 << 16):
         monkeypatch.setattr(recover, "LINE_MOST", most)
         begin = time.process_time()
-        trace = recovered(tmp_path, left, left.new[:cut] + b"x" * (8 << 20) + b"\n" + left.new[cut:])
+        trace = recovered(tmp_path, open_file, open_file.new[:cut] + b"x" * (8 << 20) + b"\n" + open_file.new[cut:])
         assert time.process_time() - begin < 10
         assert trace["cprof"]["recovered"]["bytes_lost"] == 8 << 20
         assert [event["name"] for event in trace["traceEvents"]] == [event["name"] for event in whole["traceEvents"]]
@@ -220,36 +220,36 @@ def odd_part(folder, data):
     return path
 
 
-def recovered(folder, left, data):
+def recovered(folder, open_file, data):
     """The trace of these bytes."""
     folder = folder / "left"
     folder.mkdir(exist_ok=True)
-    saved(folder, left, data)
+    saved(folder, open_file, data)
     return json.loads(text_of(next(folder.glob("out.json*")).read_bytes()))
 
 
-def test_recover_replaces_no_file_and_deletes_only_recovered(tmp_path, left):
+def test_recover_replaces_no_file_and_deletes_only_recovered(tmp_path, open_file):
     """recover replaces no file. A folder stands for all its open files. --delete removes only files that were recovered."""
-    other = left.name.replace("rank0", "rank1")
-    for name in (left.name, other):
-        (tmp_path / name).write_bytes(left.new)
-    (tmp_path / left.name.replace("rank0", "rank2")).write_bytes(left.new[:90])
-    assert cprof("recover", left.name).returncode == 0
+    other = open_file.name.replace("rank0", "rank1")
+    for name in (open_file.name, other):
+        (tmp_path / name).write_bytes(open_file.new)
+    (tmp_path / open_file.name.replace("rank0", "rank2")).write_bytes(open_file.new[:90])
+    assert cprof("recover", open_file.name).returncode == 0
     done = cprof("recover", "--delete", tmp_path)
     assert done.returncode == 2 and "nothing to recover" in done.stderr, "the third one holds nothing"
-    ending = ".pt.trace.json" + (".gz" if ".gz." in left.name else "")
+    ending = ".pt.trace.json" + (".gz" if ".gz." in open_file.name else "")
     assert sorted(path.name for path in tmp_path.iterdir()) == \
-        [f"rank0.0-2{ending}", f"rank0.0{ending}", f"rank1.0{ending}", left.name.replace("rank0", "rank2")]
-    (tmp_path / left.name).write_bytes(left.new)
-    refused(cprof("recover", left.name, "-o", f"rank1.0{ending}"), "is there already")
+        [f"rank0.0-2{ending}", f"rank0.0{ending}", f"rank1.0{ending}", open_file.name.replace("rank0", "rank2")]
+    (tmp_path / open_file.name).write_bytes(open_file.new)
+    refused(cprof("recover", open_file.name, "-o", f"rank1.0{ending}"), "is there already")
 
 
-def test_removes_a_leftover_copy_of_a_killed_drop(tmp_path, left):
+def test_removes_a_leftover_copy_of_a_killed_drop(tmp_path, open_file):
     """cprof was killed while it copied the file to drop old events. recover removes the unfinished copy, but no link of that name."""
     part = tmp_path / "prestep.999999999.part"
-    part.write_bytes(left.new)
+    part.write_bytes(open_file.new)
     copy = tmp_path / "prestep.999999999.part.new"
-    copy.write_bytes(left.new[:1000])
+    copy.write_bytes(open_file.new[:1000])
     assert cprof("recover", "--force", tmp_path).returncode == 0 and copy.exists(), "with --force its writer may be alive"
     assert cprof("recover", tmp_path).returncode == 0 and part.exists() and not copy.exists()
     (tmp_path / "target").write_text("")
@@ -257,16 +257,16 @@ def test_removes_a_leftover_copy_of_a_killed_drop(tmp_path, left):
     assert cprof("recover", tmp_path).returncode == 0 and copy.is_symlink() and (tmp_path / "target").exists()
 
 
-def test_one_bad_file_does_not_stop_the_others(tmp_path, left):
+def test_one_bad_file_does_not_stop_the_others(tmp_path, open_file):
     """The bad ones: a missing file, a folder without open files, and a folder named like an open file."""
-    other, third = (left.name.replace("rank0", name) for name in ("rank1", "sub/rank2"))
+    other, third = (open_file.name.replace("rank0", name) for name in ("rank1", "sub/rank2"))
     (tmp_path / "sub").mkdir()
     (tmp_path / "empty").mkdir()
-    for name in (left.name, other, third):
-        (tmp_path / name).write_bytes(left.new)
+    for name in (open_file.name, other, third):
+        (tmp_path / name).write_bytes(open_file.new)
     (tmp_path / "folder.json.999999999.1.part").mkdir()
     gone = "gone/x.json.999999999.1.part"
-    done = cprof("recover", "--delete", gone, left.name, "empty", "folder.json.999999999.1.part", other, "sub")
+    done = cprof("recover", "--delete", gone, open_file.name, "empty", "folder.json.999999999.1.part", other, "sub")
     assert done.returncode == 2, done.stdout + done.stderr
     assert [line for line in done.stderr.splitlines() if "were open" not in line] == [
         "cprof: empty: holds no open file (*.part)", "cprof: folder.json.999999999.1.part: holds no open file (*.part)",
@@ -296,24 +296,24 @@ def test_refuses_a_file_still_being_written(tmp_path):
         running.end(signal.SIGKILL)
 
 
-def test_recovers_after_the_pid_was_reused(tmp_path, left):
+def test_recovers_after_the_pid_was_reused(tmp_path, open_file):
     """Containers reuse pids quickly. A process that began after the last write to the file is not its writer."""
     with support.Running(support.python("step(); print('on', flush=True)\ntime.sleep(100)"), tmp_path / "other", WARMUP=0, ACTIVE=100) as running:
         running.wait_for("on")
-        path = tmp_path / re.sub(r"\.\d+\.0\.part$", f".{running.process.pid}.0.part", left.name)
-        path.write_bytes(left.new)
+        path = tmp_path / re.sub(r"\.\d+\.0\.part$", f".{running.process.pid}.0.part", open_file.name)
+        path.write_bytes(open_file.new)
         refused(cprof("recover", path), f"process {running.process.pid} is still writing it")
         os.utime(path, (time.time() - 600, time.time() - 600))
         assert cprof("recover", path).returncode == 0
         running.end(signal.SIGKILL)
 
 
-def test_program_named_cprof_is_not_the_writer(tmp_path, left):
+def test_program_named_cprof_is_not_the_writer(tmp_path, open_file):
     """The process has the pid in the file's name, and its thread is called cprof, but it is /bin/sleep."""
     shutil.copy(shutil.which("sleep"), tmp_path / "cprof")
     with subprocess.Popen([tmp_path / "cprof", "100"]) as process:
-        path = tmp_path / re.sub(r"\.\d+\.0\.part$", f".{process.pid}.0.part", left.name)
-        path.write_bytes(left.new)
+        path = tmp_path / re.sub(r"\.\d+\.0\.part$", f".{process.pid}.0.part", open_file.name)
+        path.write_bytes(open_file.new)
         done = cprof("recover", path)
         process.kill()
     assert done.returncode == 0, done.stderr

@@ -20,15 +20,15 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 
 
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory):
+def exported_folder(tmp_path_factory):
     """The folder that CPROF_FOLDER names in the shell that starts the demo."""
     return tmp_path_factory.mktemp("demo") / "elsewhere"
 
 
 @pytest.fixture(scope="module")
-def demo(elsewhere):
+def demo(exported_folder):
     """The output of `make demo` after set-up and build, with the whole of torch."""
-    env = dict(os.environ, BUILD=os.path.relpath(BUILD, ROOT), WHOLE_TORCH="1", CPROF_FOLDER=str(elsewhere))
+    env = dict(os.environ, BUILD=os.path.relpath(BUILD, ROOT), WHOLE_TORCH="1", CPROF_FOLDER=str(exported_folder))
     done = subprocess.run(["bash", "scripts/demo.sh"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
@@ -66,8 +66,8 @@ def test_demo_refuses_a_path_with_spaces(tmp_path):
     assert done.stderr == f"demo: LD_PRELOAD cannot name {build}/libcprof.so: it has a space or a colon; make demo BUILD=/tmp/cprof builds it elsewhere\n"
 
 
-def test_demo_ignores_exported_settings(demo, elsewhere):
-    assert not elsewhere.exists()
+def test_demo_ignores_exported_settings(demo, exported_folder):
+    assert not exported_folder.exists()
 
 
 def test_demo_trains_all_steps(demo):

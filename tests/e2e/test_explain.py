@@ -129,7 +129,7 @@ def gpu_trace(fault, at, us, odd=()):
     return tool.write("t.json", machine.events)
 
 
-def of_share(share):
+def us_of_share(share):
     """The duration that makes up this share of the step."""
     return STEP_US * share / (1 - share)
 
@@ -158,14 +158,14 @@ def test_names_a_planted_gpu_fault_first(rule, tmp_path, monkeypatch):
     """A fault at twice the threshold is named. At half of it there is no finding."""
     monkeypatch.chdir(tmp_path)
     fault, at, said = FAULTS[rule]
-    found = explained(gpu_trace(fault, at, of_share(0.2)))
+    found = explained(gpu_trace(fault, at, us_of_share(0.2)))
     assert found["findings"] and found["findings"][0]["rule"] == rule, found["findings"]
     first = found["findings"][0]
     text = tool.cprof("explain", "t.json").out
     assert text.startswith(f"1. {rule}: ") and said in text.splitlines()[0], text
     assert first["steps"] == list(range(1, STEPS)) and 0.15 < first["share"] < 0.27, first
     assert sum(one["share"] for one in found["findings"]) <= 1
-    assert explained(gpu_trace(fault, at, of_share(0.05)))["findings"] == []
+    assert explained(gpu_trace(fault, at, us_of_share(0.05)))["findings"] == []
 
 
 def test_healthy_gpu_gives_no_finding(tmp_path, monkeypatch):

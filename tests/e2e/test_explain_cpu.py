@@ -14,7 +14,7 @@ from test_explain import explained
 
 STEPS, STEP_US = 8, 100_000
 MS = 1_000_000
-SHARES = pytest.mark.parametrize("share, told", [(0.05, False), (0.11, True), (0.2, True)])
+SHARES = pytest.mark.parametrize("share, reported", [(0.05, False), (0.11, True), (0.2, True)])
 BACKWARD = "autograd::engine::evaluate_function: "
 
 
@@ -65,10 +65,10 @@ def steps(fault, share, path="t.json", **account):
 def process(ran=1.0, queued=0.0, main_ran=None, main_queued=0.0):
     """The account of a process; arguments are shares of the wall time."""
     wall = STEPS * STEP_US * 1000
-    told = {"cores": 2, "threads": 3, "wall_ns": wall, "ran_ns": ran * wall, "queued_ns": queued * wall, "system_ns": 0, "page_faults": 0}
+    account = {"cores": 2, "threads": 3, "wall_ns": wall, "ran_ns": ran * wall, "queued_ns": queued * wall, "system_ns": 0, "page_faults": 0}
     if main_ran is not None:
-        told.update(main_ran_ns=main_ran * wall, main_queued_ns=main_queued * wall)
-    return {name: int(value) for name, value in told.items()}
+        account.update(main_ran_ns=main_ran * wall, main_queued_ns=main_queued * wall)
+    return {name: int(value) for name, value in account.items()}
 
 
 def rules(*paths):
@@ -92,12 +92,12 @@ def row_by_row(thread, us):
 
 
 @SHARES
-def test_finds_a_loop_over_rows_with_its_backward_pass(share, told):
+def test_finds_a_loop_over_rows_with_its_backward_pass(share, reported):
     """Each operator is called a few times, with no large operator in between."""
     found = explained(steps(row_by_row, share))["findings"]
-    assert [one["rule"] for one in found] == ["tiny-operators"] * told
-    assert not told or found[0]["share"] == pytest.approx(share, abs=0.01)
-    assert not told or "train.py(20): loss" in found[0]["title"] and {one["line"] for one in found[0]["evidence"]} == {"train.py(20): loss"}
+    assert [one["rule"] for one in found] == ["tiny-operators"] * reported
+    assert not reported or found[0]["share"] == pytest.approx(share, abs=0.01)
+    assert not reported or "train.py(20): loss" in found[0]["title"] and {one["line"] for one in found[0]["evidence"]} == {"train.py(20): loss"}
 
 
 def test_small_operators_of_layers_are_not_a_loop():
@@ -138,10 +138,10 @@ def tensors(makers=2, size=1 << 20, library=False, product=False):
 
 
 @SHARES
-def test_finds_unfused_operators(share, told):
+def test_finds_unfused_operators(share, reported):
     found = explained(steps(tensors(), share))["findings"]
-    assert [one["rule"] for one in found] == ["unfused-operators"] * told
-    assert not told or found[0]["share"] == pytest.approx(share, abs=0.01) and "2 operators of train.py: pairs make 2.00 MB" in found[0]["title"]
+    assert [one["rule"] for one in found] == ["unfused-operators"] * reported
+    assert not reported or found[0]["share"] == pytest.approx(share, abs=0.01) and "2 operators of train.py: pairs make 2.00 MB" in found[0]["title"]
 
 
 @pytest.mark.parametrize("other", [{"makers": 1}, {"size": 1 << 10}, {"size": 0}, {"library": True}, {"product": True}])
@@ -160,8 +160,8 @@ def pauses(places=10, each_us=500):
 
 
 @SHARES
-def test_finds_waiting_for_the_interpreter_lock(share, told):
-    assert rules(steps(pauses(), share, ran=1.0, main_ran=1 - share - 0.01)) == ["interpreter-lock"] * told
+def test_finds_waiting_for_the_interpreter_lock(share, reported):
+    assert rules(steps(pauses(), share, ran=1.0, main_ran=1 - share - 0.01)) == ["interpreter-lock"] * reported
 
 
 def test_findings_do_not_depend_on_a_moved_pid(tmp_path):
@@ -185,20 +185,20 @@ def test_pauses_with_another_cause_are_not_the_lock(fault, account):
 
 
 @SHARES
-def test_finds_waiting_for_a_loader(share, told):
+def test_finds_waiting_for_a_loader(share, reported):
     loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
-    assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1 - share, main_ran=1 - share)) == ["input-bound"] * told
+    assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1 - share, main_ran=1 - share)) == ["input-bound"] * reported
     assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1.0, main_ran=0.98)) == []  # the thread runs: the batch is ready
     alone = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-    assert rules(steps(lambda thread, us: thread.range(alone, us), share, ran=1.0, main_ran=1.0)) == ["input-bound"] * told
+    assert rules(steps(lambda thread, us: thread.range(alone, us), share, ran=1.0, main_ran=1.0)) == ["input-bound"] * reported
 
 
-@pytest.mark.parametrize("share, told", [(0.15, False), (0.33, True), (0.6, True)])
-def test_finds_exposed_transfers_on_a_cpu(share, told):
+@pytest.mark.parametrize("share, reported", [(0.15, False), (0.33, True), (0.6, True)])
+def test_finds_exposed_transfers_on_a_cpu(share, reported):
     """With twice as many runnable threads as processors, half of the wait is blamed on the machine."""
     def transfer(thread, us):
         thread.range("gloo:all_reduce", us, tid=6000)
-    assert rules(steps(transfer, share)) == ["exposed-communication"] * told
+    assert rules(steps(transfer, share)) == ["exposed-communication"] * reported
     crowded = rules(steps(transfer, share, ran=0.5, queued=0.5))
     assert crowded == ["exposed-communication"] * (share == 0.6)
 

@@ -185,7 +185,7 @@ def test_library_records_the_account_of_its_process(tmp_path):
 
 @pytest.mark.parametrize("step, counted", [(1, False), (3, True)])
 def test_page_faults_of_the_first_step_are_not_counted(tmp_path, step, counted):
-    """The first step makes pools grow. Its faults are no sign of memory that is handed out anew in each step."""
+    """The first step grows the memory pools. Its page faults must not count as allocator churn."""
     code = f"""
 import cprof, mmap, time
 for n in range(5):

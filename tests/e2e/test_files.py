@@ -15,7 +15,7 @@ from support import (TRAIN, Real, Running, events, files, load, loads_plainly, p
 EVERY_STEP = dict(WARMUP=0, ACTIVE=1, REPEAT=0)
 
 
-def work_in(trace):
+def count_work(trace):
     """The numbers of `work` ranges and of marks that steps() left in a trace."""
     return len(events(trace, ph="X", name="work")), len(events(trace, ph="i", name="mark"))
 
@@ -95,7 +95,7 @@ def test_schedule(tmp_path, settings, steps, expected):
         partial = path == result.traces[-1] if "STEPS" in settings else len(numbers) < settings["ACTIVE"]
         assert trace["cprof"]["partial"] == partial and trace["cprof"]["complete"]
         warm = settings.get("WARMUP", 1)  # markers of warmup steps stand at the head of the file
-        assert work_in(trace) == (len(numbers) + warm, len(numbers) + warm)
+        assert count_work(trace) == (len(numbers) + warm, len(numbers) + warm)
         rows = sorted(span_ns(e) for e in events(trace, ph="X", name=re.compile("ProfilerStep#")))
         assert all(a[1] + 1 == b[0] for a, b in zip(rows, rows[1:])), "a step begins a nanosecond after the one before"
     assert result.parts == []
@@ -111,7 +111,7 @@ def test_exit_before_the_first_active_step_leaves_nothing(tmp_path, steps):
 def test_step_zero_is_thrown_away_at_the_first_mark(tmp_path):
     result = run(python("push(b'before'); pop(); steps(3)"), tmp_path, WAIT=1, WARMUP=0, ACTIVE=1)
     trace = load(result.traces[0])
-    assert step_numbers(trace) == [1] and work_in(trace) == (1, 1)
+    assert step_numbers(trace) == [1] and count_work(trace) == (1, 1)
     assert events(trace, name="before") == []
 
 
@@ -119,7 +119,7 @@ def test_run_without_marks_becomes_one_trace(tmp_path):
     result = run(python("for i in range(5): push(b'work'); mark(b'mark'); pop()"), tmp_path, SKIP_FIRST=50)
     assert result.names == ["rank0.0.pt.trace.json"]
     trace = load(result.traces[0])
-    assert work_in(trace) == (5, 5) and step_numbers(trace) == []
+    assert count_work(trace) == (5, 5) and step_numbers(trace) == []
     assert trace["cprof"]["marked"] is False and trace["cprof"]["partial"] is False
     assert [line for line in result.said if "no step was marked" in line] == result.complaints
     assert len(result.complaints) == 1
@@ -176,7 +176,7 @@ def test_scope_none_records_from_start_to_exit(tmp_path):
     result = run(python("push(b'before'); pop(); steps(3); push(b'after'); pop()"), tmp_path, SCHEDULE_SCOPE="none")
     assert result.names == ["rank0.3.pt.trace.json"]
     trace = load(result.traces[0])
-    assert step_numbers(trace) == [0, 1, 2] and work_in(trace) == (3, 3)
+    assert step_numbers(trace) == [0, 1, 2] and count_work(trace) == (3, 3)
     assert len(events(trace, name="before")) == len(events(trace, name="after")) == 1
 
 
@@ -271,7 +271,7 @@ def test_gzip_by_setting_and_by_name(tmp_path, settings, name):
     packed = result.traces[0].read_bytes()[:2] == b"\x1f\x8b"
     assert packed == name.endswith(".gz")
     trace = load(result.traces[0])
-    assert step_numbers(trace) == [0, 1] and work_in(trace) == (2, 2)
+    assert step_numbers(trace) == [0, 1] and count_work(trace) == (2, 2)
     assert trace["traceName"] == str(result.traces[0])
     assert len(loads_plainly(result.traces[0])["traceEvents"]) == len(trace["traceEvents"])
 

@@ -142,7 +142,7 @@ def test_with_flops_writes_no_shapes(counted):
 
 
 # FLOPs of a step's operators in PRODUCTS, computed by hand.
-STAND_FOR_OTHERS = {
+WRAPPED = {
     "vmap": 2 * 100 * 4 * 16 * 32,
     "grad": 2 * 2 * 8 * 16 * 32,
     "grad_of_grad": 4 * 2 * 8 * 16 * 32,
@@ -155,37 +155,37 @@ PRODUCTS = ["aten::mm", "aten::addmm", "aten::bmm", "aten::mv", "aten::dot", "at
 
 @pytest.fixture(scope="module")
 def inside(tmp_path_factory):
-    names = [name for name in (*STAND_FOR_OTHERS, "complex_numbers", *NOT_DENSE_OR_NOT_DONE) if not why_not(name)]
+    names = [name for name in (*WRAPPED, "complex_numbers", *SPECIAL) if not unsupported_reason(name)]
     return traces_of(SCRIPTS / "flops_inside.py", names, tmp_path_factory.mktemp("inside"))
 
 
 @pytest.fixture(scope="module")
-def again(tmp_path_factory):
-    return traces_of(SCRIPTS / "flops_inside.py", AGAIN, tmp_path_factory.mktemp("again"), PEAK_TFLOPS="cpu=0.5")
+def recomputed(tmp_path_factory):
+    return traces_of(SCRIPTS / "flops_inside.py", RECOMPUTED, tmp_path_factory.mktemp("again"), PEAK_TFLOPS="cpu=0.5")
 
 
-def why_not(name):
+def unsupported_reason(name):
     """What this torch lacks for the script `name`, or None."""
     if name == "tensor_parallel" and not importlib.util.find_spec("torch.distributed.tensor"):
         return "this torch has no tensor parallelism"
-    if name in NOT_DENSE_OR_NOT_DONE and torch.__version__ < "2":
+    if name in SPECIAL and torch.__version__ < "2":
         return "some of these operators are newer"
     return None
 
 
 def products_of_a_step(traces, what):
-    if why_not(what):
-        pytest.skip(why_not(what))
+    if unsupported_reason(what):
+        pytest.skip(unsupported_reason(what))
     trace = load_of(traces, what)
     ours = flops_by_operator(trace)
     return sum(sum(ours[name]) for name in PRODUCTS), trace
 
 
-@pytest.mark.parametrize("what", STAND_FOR_OTHERS)
+@pytest.mark.parametrize("what", WRAPPED)
 def test_counts_the_work_inside_wrapper_tensors(what, inside):
     """The computed work counts, not the shape that the program sees: this rank's part of a DTensor, all samples of vmap's tensors."""
     products, trace = products_of_a_step(inside, what)
-    assert products == STAND_FOR_OTHERS[what]
+    assert products == WRAPPED[what]
     assert trace["cprof"]["flops"]["unknown"] == 0
 
 
@@ -198,7 +198,7 @@ def test_complex_product_counts_eight_operations(inside):
 
 
 # script: (FLOPs of products in a step, operators whose products are unknown)
-NOT_DENSE_OR_NOT_DONE = {
+SPECIAL = {
     "sparse": (2 * 2 * 48 * 8, 1),
     "raising": (2 * 4 * 8 * 16, 0),
     "checkpointed": (7 * 2 * 4 * 8 * 16, 0),
@@ -207,7 +207,7 @@ NOT_DENSE_OR_NOT_DONE = {
 
 
 # script: (products of 4 x 8 x 16 in a step, those of them that repeat forward work), computed by hand.
-AGAIN = {
+RECOMPUTED = {
     "recompute_stopping": (7, 1),
     "recompute_reentrant": (8, 2),
     "recompute_nested": (9, 3),
@@ -220,16 +220,16 @@ AGAIN = {
 
 
 @torch_runs.needs_torch_2("checkpoints of older versions take other arguments")
-@pytest.mark.parametrize("what", AGAIN)
-def test_recomputed_work_counts_for_hfu_only(what, again):
+@pytest.mark.parametrize("what", RECOMPUTED)
+def test_recomputed_work_counts_for_hfu_only(what, recomputed):
     """Forward work repeated in the backward pass is marked `recompute`, and MFU leaves it out. Double backward and custom backward functions
     are not recomputation."""
-    path, trace = str(again[what]), load_of(again, what)
+    path, trace = str(recomputed[what]), load_of(recomputed, what)
     rows = [e for e in support.events(trace, ph="X", cat="cpu_op") if e["args"].get("flops")]
     redone = [e for e in rows if "recompute" in e["args"]]
     assert all(e["args"]["recompute"] is True for e in redone)
     found = [sum(e["args"]["flops"] for e in some if e["name"] in PRODUCTS) for some in (rows, redone)]
-    assert found == [products * 2 * 4 * 8 * 16 for products in AGAIN[what]]
+    assert found == [products * 2 * 4 * 8 * 16 for products in RECOMPUTED[what]]
     told = trace["cprof"]["flops"]["CPU"]
     assert told["flops"] == sum(e["args"]["flops"] for e in rows)
     assert told["recompute_flops"] == sum(e["args"]["flops"] for e in redone)
@@ -249,11 +249,11 @@ def test_recomputed_work_counts_for_hfu_only(what, again):
             f"CPU: {told['tflops_per_s']:.4g} TFLOP/s, MFU {told['mfu_percent']:.4g} %, HFU {told['hfu_percent']:.4g} %{told_again}"
 
 
-@pytest.mark.parametrize("what", NOT_DENSE_OR_NOT_DONE)
+@pytest.mark.parametrize("what", SPECIAL)
 def test_counts_sparse_failed_and_unknown_products(what, inside):
     """A sparse matrix counts by its entries, an operator that raises counts nothing, and unknown operators are listed."""
     products, trace = products_of_a_step(inside, what)
-    flops, unknown = NOT_DENSE_OR_NOT_DONE[what]
+    flops, unknown = SPECIAL[what]
     names = trace["cprof"]["flops"].get("unknown_operators", {})
     assert products == flops
     assert sum(names.values()) == trace["cprof"]["flops"]["unknown"]

@@ -84,7 +84,8 @@ def test_copies_have_their_kinds_and_bytes(tmp_path):
 
 
 def test_graph_nodes_join_their_launch(tmp_path):
-    """Each node has the correlation of its graph launch and the ids of its graph. There are three graphs; --launches is 3."""
+    """Each node has the correlation of its graph launch and the ids of its graph. Two graphs have six nodes and
+    one has four; each is launched three times."""
     result = gpu_run("graphs", tmp_path, "--launches", 3)
     trace = result.whole()
     nodes = [e for e in events(trace, ph="X") if e["cat"] in WORK and e["args"].get("graph id")]

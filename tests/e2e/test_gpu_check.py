@@ -215,41 +215,41 @@ def changed(trace, category, change):
 
 @needed
 def test_product_rules_find_mistakes(run_of):
-    (trace,), told = run_of("products", "--size", 1024, "--peak", 3, "--ns", 4000, SCHEDULE_SCOPE="none")
-    assert list(rules.product_problems(trace, told["products"])) == []
-    assert rules.rate_problems(trace, told["large"]["flops"], told["large"]["ns"], 5, most=100)[1] == []
+    (trace,), printed = run_of("products", "--size", 1024, "--peak", 3, "--ns", 4000, SCHEDULE_SCOPE="none")
+    assert list(rules.product_problems(trace, printed["products"])) == []
+    assert rules.rate_problems(trace, printed["large"]["flops"], printed["large"]["ns"], 5, most=100)[1] == []
     wrong = changed(trace, "library_call", lambda row: row["args"].update(flops=row["args"]["flops"] + 2))
-    assert any("operations each" in text for text in rules.product_problems(wrong, told["products"]))
-    more = [dict(product, calls=product["calls"] + 1) for product in told["products"]]
+    assert any("operations each" in text for text in rules.product_problems(wrong, printed["products"]))
+    more = [dict(product, calls=product["calls"] + 1) for product in printed["products"]]
     assert any("in the trace's sum" in text for text in rules.product_problems(trace, more))
-    assert any("events say" in text for text in rules.rate_problems(trace, told["large"]["flops"], told["large"]["ns"] / 50, 5)[1])
+    assert any("events say" in text for text in rules.rate_problems(trace, printed["large"]["flops"], printed["large"]["ns"] / 50, 5)[1])
 
 
 @needed
 def test_transfer_rules_find_mistakes(run_of):
-    (trace,), told = run_of("ranks", "--check", 0, SCHEDULE_SCOPE="none")
-    assert rules.transfer_problems(trace, told)[1] == []
-    assert rules.transfer_problems(trace, {**told, "ranks": 2})[1]
+    (trace,), printed = run_of("ranks", "--check", 0, SCHEDULE_SCOPE="none")
+    assert rules.transfer_problems(trace, printed)[1] == []
+    assert rules.transfer_problems(trace, {**printed, "ranks": 2})[1]
     wrong = copy.deepcopy(trace)
     for row in rules.rows_of(wrong, "collective_comm"):
         row["args"]["bytes"] = 4
-    assert rules.transfer_problems(wrong, told)[1]
+    assert rules.transfer_problems(wrong, printed)[1]
     slow = copy.deepcopy(trace)
     for row in rules.rows_of(slow, "kernel"):
         row["dur"] *= 2
-    assert any("GB/s" in text for text in rules.transfer_problems(slow, told)[1])
+    assert any("GB/s" in text for text in rules.transfer_problems(slow, printed)[1])
     other = {**trace, "distributedInfo": {**trace["distributedInfo"], "backend": "gloo"}}
-    assert any("backend gloo" in text for text in rules.transfer_problems(other, told)[1])
+    assert any("backend gloo" in text for text in rules.transfer_problems(other, printed)[1])
 
 
 @needed
 def test_step_and_region_rules_find_mistakes(run_of):
-    traces, told = run_of("capture", WARMUP=1, ACTIVE=2, REPEAT=4)
-    assert [rules.step_problems(trace, told["steps"])[1] for trace in traces] == [[], [], [], []]
-    assert rules.step_problems(traces[1], [n + 1 for n in told["steps"]])[1]
-    traces, told = run_of("profiled", TRIGGER="cuda", SCHEDULE_SCOPE="none")
-    assert rules.region_problems(traces, told["inside"], "gemm_kernel") == []
-    assert rules.region_problems(traces, [7, 7], "gemm_kernel") and rules.region_problems(traces[:1], told["inside"], "gemm_kernel")
+    traces, printed = run_of("capture", WARMUP=1, ACTIVE=2, REPEAT=4)
+    assert [rules.step_problems(trace, printed["steps"])[1] for trace in traces] == [[], [], [], []]
+    assert rules.step_problems(traces[1], [n + 1 for n in printed["steps"]])[1]
+    traces, printed = run_of("profiled", TRIGGER="cuda", SCHEDULE_SCOPE="none")
+    assert rules.region_problems(traces, printed["inside"], "gemm_kernel") == []
+    assert rules.region_problems(traces, [7, 7], "gemm_kernel") and rules.region_problems(traces[:1], printed["inside"], "gemm_kernel")
 
 
 @needed
@@ -265,17 +265,17 @@ def test_raw_records_show_an_added_wait(tmp_path):
 
 @needed
 def test_rules_accept_graph_fills_as_kernels(run_of):
-    (trace,), told = run_of("graphs", "--launches", 2)
-    assert rules.whole_problems(trace, told)[1] == []
-    assert "deviceProperties lacks device [0]" in rules.whole_problems({**trace, "deviceProperties": []}, told)[1]
+    (trace,), printed = run_of("graphs", "--launches", 2)
+    assert rules.whole_problems(trace, printed)[1] == []
+    assert "deviceProperties lacks device [0]" in rules.whole_problems({**trace, "deviceProperties": []}, printed)[1]
     other = copy.deepcopy(trace)
     fills = [e for e in rules.rows_of(other, "gpu_memset") if e["args"].get("graph id")]
     for fill in fills[:3]:
         fill.update(cat="kernel", name="memset kernel")
-    figures, problems = rules.whole_problems(other, told)
+    figures, problems = rules.whole_problems(other, printed)
     assert problems == [] and figures["fills_as_kernels"] == 3
     fills[-1]["cat"] = "gone"
-    assert any("fills launched" in text for text in rules.whole_problems(other, told)[1])
+    assert any("fills launched" in text for text in rules.whole_problems(other, printed)[1])
 
 
 def test_toolkit_version_comes_from_nvcc(tmp_path):

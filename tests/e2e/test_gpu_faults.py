@@ -26,7 +26,7 @@ def faulty(folder, faults, *args, **more):
     return result
 
 
-def words(result):
+def other_complaints(result):
     """cprof's complaints, without the line about missing step marks."""
     return [line for line in result.complaints if "no step was marked" not in line]
 
@@ -39,7 +39,7 @@ def test_without_a_gpu_programs_fail_as_without_cprof(tmp_path, fault):
     without = gpu_run("many", tmp_path / "without", preload=False, faults=fault)
     result = gpu_run("many", tmp_path / "with", faults=fault)
     assert (result.rc, result.out, result.others) == (without.rc, without.out, without.err) and result.rc == 2
-    assert words(result) == [] or all("GPU activity is not" in line for line in words(result))
+    assert other_complaints(result) == [] or all("GPU activity is not" in line for line in other_complaints(result))
     for path in result.traces:
         assert counts(load(path))["kernel"] == 0
 
@@ -47,7 +47,7 @@ def test_without_a_gpu_programs_fail_as_without_cprof(tmp_path, fault):
 def test_reports_missing_privileges(tmp_path):
     """One line names the driver's setting. The hooks record the calls."""
     result = faulty(tmp_path, "insufficient=1")
-    line, = words(result)
+    line, = other_complaints(result)
     assert "NVreg_RestrictProfilingToAdminUsers" in line and line.endswith("GPU activity is not")
     trace = result.trace()
     assert lost(trace) == {} and counts(trace)["kernel"] == 0
@@ -89,18 +89,18 @@ def test_error_of_each_cupti_function_is_reported(tmp_path, function, error, goe
     kernels = [counts(load(path))["kernel"] for path in result.traces]
     counted = {name for path in result.traces for name in lost(load(path))}
     whole = kernels == [LAUNCHED]
-    assert whole or words(result) or counted, f"silent loss: {kernels}\n{result.err}"
+    assert whole or other_complaints(result) or counted, f"silent loss: {kernels}\n{result.err}"
     if goes_on:
         assert whole and not counted, (kernels, counted, result.err)
     if goes_on is False:
-        assert len(words(result)) >= 1 and kernels == [0], (kernels, result.err)
+        assert len(other_complaints(result)) >= 1 and kernels == [0], (kernels, result.err)
         assert len(events(result.trace(), ph="X", name="cudaLaunchKernel")) == LAUNCHED
 
 
 def test_refused_activity_kind_does_not_hang(tmp_path):
     """cuptiActivityEnable fails at each window."""
     result = gpu_run("outlive", tmp_path, "--steps", 12, "--ms", 50, faults="cupti_error=cuptiActivityEnable:1", WARMUP=1, ACTIVE=3)
-    assert result.rc == 0 and words(result)
+    assert result.rc == 0 and other_complaints(result)
 
 
 # ---- missing, late and shuffled records -----------------------------------------------------
@@ -170,7 +170,7 @@ def test_reports_graph_launches_without_records(tmp_path):
     """CUPTI reports no work of graphs. One line and a note say so; otherwise the graphs would look empty."""
     result = gpu_run("graphs", tmp_path, faults="no_nodes=1")
     trace, launches = result.trace(), result.launched["graph_launches"]
-    line, = words(result)
+    line, = other_complaints(result)
     assert f"CUPTI reports no work of {launches} launches of CUDA graphs" in line
     assert any("launches of CUDA graphs" in note for note in trace["cprof"]["notes"])
     gpu = trace["cprof"]["gpu"]
@@ -180,7 +180,7 @@ def test_reports_graph_launches_without_records(tmp_path):
 def test_warns_about_conditional_graph_nodes(tmp_path):
     """CUPTI reports only the first iteration of a conditional loop (kineto#1062). One line and a note name what may be missing."""
     result = gpu_run("graphs", tmp_path, faults="conditional=1")
-    line, = words(result)
+    line, = other_complaints(result)
     note, = result.trace()["cprof"]["notes"]
     assert "conditional nodes" in line and "conditional nodes" in note and lost(result.trace()) == {}
 
@@ -195,7 +195,7 @@ def test_never_switches_kernels_off_where_that_hangs(tmp_path, repeat):
     """Each window holds all its kernels and none from between the windows. Records after the last window are dropped."""
     result = gpu_run("train", tmp_path, "--steps", 300, faults=FRAIL, WAIT=20, WARMUP=1, ACTIVE=3, REPEAT=repeat)
     assert result.rc == 0 and len(result.traces) == repeat and result.parts == [], result.err
-    line, = words(result)
+    line, = other_complaints(result)
     assert "may hang when kernels are switched off" in line and "13.0 Update 1" in line
     for path in result.traces:
         trace = load(path)
@@ -224,7 +224,7 @@ def test_kernels_without_times_are_counted(tmp_path):
     result = faulty(tmp_path, "zero_times=5")
     assert counts(result.trace())["kernel"] == LAUNCHED - 5
     assert lost(result.trace()) == {"gpu_no_time": 5}
-    assert words(result) == []
+    assert other_complaints(result) == []
 
 
 @pytest.mark.parametrize("version", [18, 24, 130001, 130100])
@@ -239,7 +239,7 @@ def test_reports_kernels_without_times_after_another_client(tmp_path):
     """The client's clock callback makes CUPTI give kernels no times. A line, a note and a counter report it."""
     result = gpu_run("second_client", tmp_path, "--early", 1, "--first", 0, "--length", 2, "--clock", 1, "--steps", 30, faults="zero_with_callback=1",
                      WAIT=20, WARMUP=0, ACTIVE=3)
-    assert result.rc == 0 and [line for line in words(result) if "gives kernels no times" in line], result.err
+    assert result.rc == 0 and [line for line in other_complaints(result) if "gives kernels no times" in line], result.err
     trace = result.trace()
     assert trace["cprof"]["notes"] == ["CUPTI gave kernels no times"] and lost(trace)["gpu_no_time"] >= 150 and counts(trace)["kernel"] == 0
 
@@ -319,9 +319,9 @@ def test_wrapped_correlation_ids_stay_joined(tmp_path):
 
 # ---- a CUPTI that hangs --------------------------------------------------------------------------------------
 
-def not_finished(result):
+def assert_not_finished(result):
     """Checks that one line reports the unfinished trace and whether there is a file. A file, if any, can be read."""
-    line, = words(result)
+    line, = other_complaints(result)
     assert result.rc == 0 and "CPROF_DRAIN_DEADLINE_MS" in line and result.traces == [] and len(result.parts) < 2, result.err
     assert ("what is on disk opens as it is" if result.parts else "nothing of it is on disk") in line
     for path in result.parts:
@@ -331,20 +331,20 @@ def not_finished(result):
 def test_hanging_flush_does_not_hold_up_the_exit(tmp_path):
     """The program ends within the deadline with one line, and the open file can be read."""
     result = faulty(tmp_path, "hold_flush=1", DRAIN_DEADLINE_MS=700)
-    not_finished(result)
+    assert_not_finished(result)
 
 
 def test_hanging_flush_without_a_file_promises_none(tmp_path):
     """The flush hangs before the file exists; the line must not name a file."""
     result = gpu_run("exit_now", tmp_path, faults="hold_flush=1", DRAIN_DEADLINE_MS=300, SCHEDULE_SCOPE="none")
-    not_finished(result)
+    assert_not_finished(result)
     assert result.parts == []
 
 
 def test_hanging_unsubscribe_keeps_the_trace(tmp_path):
     """cuptiUnsubscribe hangs after the trace was written. The program ends with one line and a finished trace."""
     result = faulty(tmp_path, "cupti_error=cuptiUnsubscribe:-1", DRAIN_DEADLINE_MS=700, timeout=60)
-    line, = words(result)
+    line, = other_complaints(result)
     assert "CUPTI" in line and "CPROF_DRAIN_DEADLINE_MS" in line
     assert counts(result.trace())["kernel"] == LAUNCHED and lost(result.trace()) == {}
 
@@ -353,7 +353,7 @@ def test_hanging_flush_does_not_stop_the_steps(tmp_path):
     """The flush hangs on cprof's thread; the program's thread goes on with its steps."""
     result = gpu_run("train", tmp_path, "--steps", 40, faults="hold_flush=1", WARMUP=1, ACTIVE=2, REPEAT=3, DRAIN_DEADLINE_MS=700)
     assert result.rc == 0, result.err
-    assert words(result)
+    assert other_complaints(result)
 
 
 def test_hanging_disable_does_not_hold_up_the_exit(tmp_path):
@@ -362,7 +362,7 @@ def test_hanging_disable_does_not_hold_up_the_exit(tmp_path):
     result = gpu_run("outlive", tmp_path, "--steps", 60, "--at", 100, faults="hold_disable=1", SCHEDULE_SCOPE="none", DRAIN_DEADLINE_MS=700,
                      timeout=60)
     assert result.rc == 0 and time.monotonic() - began < 10, result.err
-    line, = words(result)
+    line, = other_complaints(result)
     assert "CPROF_DRAIN_DEADLINE_MS" in line
 
 
@@ -371,7 +371,7 @@ def test_no_cupti_call_after_the_deadline(tmp_path):
     result = gpu_run("exit_now", tmp_path, "--launches", 50000, "--ns", 100, "--linger", 300, DRAIN_DEADLINE_MS=1, SCHEDULE_SCOPE="none",
                      faults="late_ms=1")
     assert result.cupti["misuse"] == 0, result.err
-    not_finished(result)
+    assert_not_finished(result)
 
 
 def test_unfinished_kernels_are_counted_once(tmp_path):

@@ -23,7 +23,7 @@ from conftest import BUILD, ROOT
 MARKS = BUILD / "e2e" / "marks"
 SCHEDULE = {"CPROF_WAIT": "0", "CPROF_WARMUP": "1", "CPROF_ACTIVE": "2"}
 ALL_LOST = 6  # of mode all: one pop too many and one NaN in each of three steps
-WITHOUT = ["version []", "interned 1"] + ["step 0 action 0 recording 0", "depths 0 0 -1 -1 -1"] * 4
+OUTPUT_WITHOUT_LIBRARY = ["version []", "interned 1"] + ["step 0 action 0 recording 0", "depths 0 0 -1 -1 -1"] * 4
 
 
 def run(command, library=None, folder=None, lost=0, children=0, **settings):
@@ -86,14 +86,14 @@ def steps(trace):
 # ---- every call ----------------------------------------------------------------------------------------------
 
 def test_calls_do_nothing_without_the_library():
-    assert run([MARKS, "all"]) == WITHOUT
+    assert run([MARKS, "all"]) == OUTPUT_WITHOUT_LIBRARY
     for mode in ("null", "names", "long", "misuse", "many"):
         run([MARKS, mode])
 
 
 def test_calls_do_nothing_with_the_library_disabled(library, tmp_path):
     lines = run([MARKS, "all"], library, tmp_path / "traces", CPROF_ENABLED="0")
-    assert lines[1:] == [line.replace("0 0 -1 -1 -1", "0 1 1 0 -1") for line in WITHOUT[1:]]
+    assert lines[1:] == [line.replace("0 0 -1 -1 -1", "0 1 1 0 -1") for line in OUTPUT_WITHOUT_LIBRARY[1:]]
     assert not (tmp_path / "traces").exists()
 
 
@@ -278,10 +278,10 @@ def test_builds_of_a_c_program(library, tmp_path, compiler, level, flavour):
     program = tmp_path / "marks"
     source = ROOT / "tests/e2e/c/marks.c"
     compile_with(compiler, source, program, "-std=gnu99", "-D_GNU_SOURCE", *level.split(), *flavour.split())
-    assert run([program, "all"]) == WITHOUT
+    assert run([program, "all"]) == OUTPUT_WITHOUT_LIBRARY
     lines = run([program, "all"], library, tmp_path / "traces", lost=ALL_LOST)
     if "-static" in flavour:
-        assert lines == WITHOUT
+        assert lines == OUTPUT_WITHOUT_LIBRARY
     else:
         assert len(events(trace_of(tmp_path / "traces"), "X", "plain")) == 3
         # markers are on the heap, whose addresses are low if the program's are

@@ -24,7 +24,7 @@ def eager(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def of(eager):
+def modules_of(eager):
     """{operator: Counter of modules} of step 3 on the main thread."""
     one = trace(eager)
     begin, end = one.steps[3]
@@ -36,44 +36,44 @@ def of(eager):
     return found
 
 
-def test_forward_operators_have_their_module(of):
-    assert of["aten::conv2d"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
-    assert of["aten::relu"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
-    assert of["aten::flatten"] == {"Net": 1}
-    assert of["aten::acos"] == {None: 1}, "an operator outside of every module has none"
+def test_forward_operators_have_their_module(modules_of):
+    assert modules_of["aten::conv2d"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
+    assert modules_of["aten::relu"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
+    assert modules_of["aten::flatten"] == {"Net": 1}
+    assert modules_of["aten::acos"] == {None: 1}, "an operator outside of every module has none"
 
 
-def test_shared_module_has_its_first_name(of):
+def test_shared_module_has_its_first_name(modules_of):
     """The module has the first of its names, as in named_modules(). A module list is part of the path."""
-    assert of["aten::linear"]["Net.fc"] == 2 and of["aten::linear"]["Net.again"] == 0
-    assert of["aten::linear"]["Net.blocks.0"] == 1 and of["aten::tanh"]["Net.blocks.1"] == 1
+    assert modules_of["aten::linear"]["Net.fc"] == 2 and modules_of["aten::linear"]["Net.again"] == 0
+    assert modules_of["aten::linear"]["Net.blocks.0"] == 1 and modules_of["aten::tanh"]["Net.blocks.1"] == 1
 
 
-def test_unnamed_module_has_its_class_name(of):
+def test_unnamed_module_has_its_class_name(modules_of):
     """A module made in forward() is no attribute, so its class stands for its name. If it is an attribute when called, it has that name."""
-    assert of["aten::sigmoid"] == {"Net.layer1.0.(Sigmoid)": 1, "Net.layer1.1.(Sigmoid)": 1}
-    assert of["aten::linear"]["Changes.late"] + of["aten::linear"]["Changes.(Linear)"] == 1
+    assert modules_of["aten::sigmoid"] == {"Net.layer1.0.(Sigmoid)": 1, "Net.layer1.1.(Sigmoid)": 1}
+    assert modules_of["aten::linear"]["Changes.late"] + modules_of["aten::linear"]["Changes.(Linear)"] == 1
 
 
-def test_backward_operators_have_their_module(of):
-    assert of["ConvolutionBackward0"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
-    assert of["aten::convolution_backward"] == of["ConvolutionBackward0"], "what runs inside the node belongs to it"
-    assert of["autograd::engine::evaluate_function: ReluBackward0"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
-    assert of["SigmoidBackward0"] == {"Net.layer1.1.(Sigmoid)": 1}
-    assert of["SumBackward0"] == {None: 2}, "sum() was called outside of the models"
+def test_backward_operators_have_their_module(modules_of):
+    assert modules_of["ConvolutionBackward0"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
+    assert modules_of["aten::convolution_backward"] == modules_of["ConvolutionBackward0"], "what runs inside the node belongs to it"
+    assert modules_of["autograd::engine::evaluate_function: ReluBackward0"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
+    assert modules_of["SigmoidBackward0"] == {"Net.layer1.1.(Sigmoid)": 1}
+    assert modules_of["SumBackward0"] == {None: 2}, "sum() was called outside of the models"
 
 
-def test_modules_end_after_exceptions_and_recursion(of):
-    assert of["aten::exp"] == {"Raises": 1}, "the module that raised has ended"
-    assert of["aten::acos"] == {None: 1}, "so has the module around it"
-    assert of["aten::sin"] == {"Nested": 2} and of["aten::cos"] == {"Nested": 1}
-    assert of["aten::tan"] == {None: 1}, "a __call__ that runs no hooks"
+def test_modules_end_after_exceptions_and_recursion(modules_of):
+    assert modules_of["aten::exp"] == {"Raises": 1}, "the module that raised has ended"
+    assert modules_of["aten::acos"] == {None: 1}, "so has the module around it"
+    assert modules_of["aten::sin"] == {"Nested": 2} and modules_of["aten::cos"] == {"Nested": 1}
+    assert modules_of["aten::tan"] == {None: 1}, "a __call__ that runs no hooks"
 
 
-def test_checkpointed_forward_keeps_its_modules(of):
+def test_checkpointed_forward_keeps_its_modules(modules_of):
     """The forward pass that is repeated inside the backward pass has the same modules."""
-    assert of["aten::linear"]["Checkpointed.body.0"] == 2 and of["aten::tanh"]["Checkpointed.body.1"] == 2
-    assert of["TanhBackward0"]["Checkpointed.body.1"] == 1
+    assert modules_of["aten::linear"]["Checkpointed.body.0"] == 2 and modules_of["aten::tanh"]["Checkpointed.body.1"] == 2
+    assert modules_of["TanhBackward0"]["Checkpointed.body.1"] == 1
 
 
 def test_one_module_in_several_threads(eager):

@@ -54,7 +54,7 @@ def assert_pairs(trace):
     assert all(to_ns(e["ts"]) <= ends[e["id2"]["local"]] for e in events(trace, "b"))
 
 
-def said_of(e):
+def fields_of(e):
     """Domain, category and payload that the program gave an event."""
     return {key: e["args"][key] for key in ("domain", "category", "payload") if key in e["args"]}
 
@@ -72,19 +72,19 @@ def test_all_nvtx_calls_are_recorded(built, tmp_path):
     assert result.out.count("levels 0 0 0 0\n") == 3 and "enabled 1" in result.out
     everything = {"domain": "my domain", "category": "seven", "payload": 0.25}
     assert [e["args"].keys() - {"External id", "Record function id"} for e in events(trace, "X", name="outer")] == [set()] * 3
-    assert [said_of(e) for e in events(trace, "X", name="with everything")] == [everything] * 3
+    assert [fields_of(e) for e in events(trace, "X", name="with everything")] == [everything] * 3
     assert {e["cat"] for e in events(trace, "X")} == {"user_annotation"}
-    assert [said_of(e) for e in events(trace, "i", name="registered")] == [everything] * 3
-    assert [said_of(e) for e in events(trace, "i", name="wide é")] == [{}] * 3
+    assert [fields_of(e) for e in events(trace, "i", name="registered")] == [everything] * 3
+    assert [fields_of(e) for e in events(trace, "i", name="wide é")] == [{}] * 3
     assert support.step_numbers(trace) == [1, 2]
     # of two ranges that overlap, the first to end becomes asynchronous
-    assert [said_of(e) for e in events(trace, "b", name="first")] == [{"domain": "my domain"}] * 3
-    assert [said_of(e) for e in events(trace, "X", name="second")] == [{"domain": "anöther"}] * 3
+    assert [fields_of(e) for e in events(trace, "b", name="first")] == [{"domain": "my domain"}] * 3
+    assert [fields_of(e) for e in events(trace, "X", name="second")] == [{"domain": "anöther"}] * 3
     for first, end, second in zip(*(sorted(events(trace, ph, name=name), key=lambda e: to_ns(e["ts"]))
                                     for ph, name in (("b", "first"), ("e", "first"), ("X", "second")))):
         assert to_ns(first["ts"]) <= span_ns(second)[0] <= to_ns(end["ts"]) <= span_ns(second)[1]
     # start and end
-    assert [said_of(e) for e in events(trace, "b", name="registered")] == [everything] * 3
+    assert [fields_of(e) for e in events(trace, "b", name="registered")] == [everything] * 3
     rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events(trace, "M", name="thread_name")}
     assert [rows[e["pid"], e["tid"]] for e in events(trace, "b", name="across €")] == ['the "main" one'] * 3
     assert [rows[e["pid"], e["tid"]] for e in events(trace, "e", name="across €")] == ["the ender"] * 3
@@ -165,10 +165,10 @@ for i in range(4):
 def test_nvtx_package(nvtx_package, tmp_path):
     trace = the_trace(run(support.python(PACKAGE), tmp_path, **ACTIVE))
     assert support.step_numbers(trace) == [0, 1, 2, 3]
-    assert [said_of(e) for e in events(trace, "X", name="function")] == [{"domain": "a", "category": "loading"}] * 4
-    assert sorted(said_of(e)["payload"] for e in events(trace, "X", name="with")) == [0, 1, 2, 3]
-    assert [said_of(e) for e in events(trace, "i", name="moment é")] == [{"payload": 2.5}] * 4
-    assert [said_of(e) for e in events(trace, "X", name="attributes")] == [{"domain": "b", "payload": 3}] * 4
+    assert [fields_of(e) for e in events(trace, "X", name="function")] == [{"domain": "a", "category": "loading"}] * 4
+    assert sorted(fields_of(e)["payload"] for e in events(trace, "X", name="with")) == [0, 1, 2, 3]
+    assert [fields_of(e) for e in events(trace, "i", name="moment é")] == [{"payload": 2.5}] * 4
+    assert [fields_of(e) for e in events(trace, "X", name="attributes")] == [{"domain": "b", "payload": 3}] * 4
     begun, ended = events(trace, "b", name="across"), events(trace, "e", name="across")
     assert len(begun) == 4 and not {e["tid"] for e in begun} & {e["tid"] for e in ended}
     assert len(events(trace, "b", name="A")) == len(events(trace, "X", name="B")) == 4

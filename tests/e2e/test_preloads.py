@@ -102,7 +102,7 @@ def older(tmp_path):
     return pathlib.Path(shutil.copy(OLD, tmp_path / "older" / support.LIBRARY.name))
 
 
-def said_of(other):
+def line_about(other):
     """The line with which the first copy reports the other."""
     return f"{other} is another copy of cprof, which LD_PRELOAD names, too; it does nothing, {support.LIBRARY} records"
 
@@ -111,7 +111,7 @@ def test_the_first_of_two_copies_records(tmp_path, copy):
     """The loader binds programs to the first copy. Each BLAS call reaches the right function and is recorded once."""
     env = {"LD_PRELOAD": ordered("cprof", copy)}
     result = run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path / "t", preload=False, env=env, **ACTIVE)
-    assert result.rc == 0 and result.others == "" and result.complaints == [said_of(copy)]
+    assert result.rc == 0 and result.others == "" and result.complaints == [line_about(copy)]
     calls = support.events(load(result.traces[0]), ph="X", cat="library_call")
     assert sorted(e["args"]["flops"] for e in calls if e["name"] == "sgemm_") == [12] * 8 + [120] * 4 + [12000] * 4
     result = run(python("steps(4)\nprint(_c.cprof_step_number())\nsys.stdout.flush()\nos._exit(7)"), tmp_path / "u", preload=False, env=env, **ACTIVE)
@@ -124,7 +124,7 @@ def test_works_beside_an_older_copy(tmp_path, older, first):
     env = {"LD_PRELOAD": ordered(first, older)}
     result = run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path / "t", preload=False, env=env, **ACTIVE)
     assert result.rc == 0 and result.others == ""
-    assert result.complaints == ([said_of(older)] if first == "cprof" else []) and len(result.traces) == (first == "cprof")
+    assert result.complaints == ([line_about(older)] if first == "cprof" else []) and len(result.traces) == (first == "cprof")
     result = run(["bash", "-c", "kill -0 $$; (exit 5); echo $?; exit 6"], tmp_path / "u", preload=False, env=env)
     assert (result.rc, result.out, result.err) == (6, "5\n", "")
 
@@ -145,4 +145,4 @@ def test_torch_with_two_copies(tmp_path, copy):
     trace = load(result.traces[0])
     assert step_numbers(trace) == list(range(5)) and len(result.traces) == 1
     two_copies, forked = result.complaints
-    assert two_copies == said_of(copy) and "run operators, which cprof does not record" in forked
+    assert two_copies == line_about(copy) and "run operators, which cprof does not record" in forked

@@ -114,7 +114,7 @@ def test_exit_from_a_signal_handler_leaves_a_readable_file(tmp_path, client, wor
 # ---- children ----
 
 
-def assert_fork_alone_speaks(result):
+def assert_stderr_has_only_fork_warnings(result):
     """stderr holds only Python 3.12's warning about a fork in a process with threads, once per line of the program. A child has one thread,
     so its forks print nothing."""
     warning = (r"<string>:\d+: DeprecationWarning: This process \(pid=\d+\) is multi-threaded, use of fork\(\) may lead to deadlocks in the "
@@ -240,7 +240,7 @@ def test_forks_from_many_threads_lose_nothing(tmp_path, client):
         for t in threads: t.join()
     """, tmp_path, client)
     assert result.rc == 0
-    assert_fork_alone_speaks(result)
+    assert_stderr_has_only_fork_warnings(result)
     assert 6000 <= mallocs(result) <= 6001
 
 

@@ -14,7 +14,7 @@ from support import (LIBRARY, Result, bound_by_permissions, events, files, load,
 TWO_STEPS = dict(WARMUP=0, ACTIVE=2)
 
 
-def one_line(result, *parts):
+def assert_one_complaint(result, *parts):
     """Asserts that the program was not harmed and that cprof's only complaint holds all the parts."""
     assert (result.rc, result.out, result.others) == (0, "done\n", "")
     assert len(result.complaints) == 1, result.err
@@ -40,13 +40,13 @@ def one_line(result, *parts):
 ])
 def test_bad_value_is_reported_and_replaced_by_the_default(tmp_path, name, value, parts):
     result = run(python("steps(6); print('done')"), tmp_path, **{name: value})
-    one_line(result, f"CPROF_{name}={value}", *parts)
+    assert_one_complaint(result, f"CPROF_{name}={value}", *parts)
     assert result.names == ["rank0.5.pt.trace.json"], "the default applies"
 
 
 def test_bad_folder_template_is_replaced_by_the_default(tmp_path):
     result = run(python("steps(6); print('done')"), tmp_path, cwd=tmp_path, FOLDER="{batch}/x", RUN_NAME="r")
-    one_line(result, "CPROF_FOLDER={batch}/x", "{batch}", "default {run_name}/torch_traces")
+    assert_one_complaint(result, "CPROF_FOLDER={batch}/x", "{batch}", "default {run_name}/torch_traces")
     assert result.traces == [tmp_path / "r/torch_traces/rank0.5.pt.trace.json"]
 
 
@@ -54,7 +54,7 @@ def test_bad_folder_template_is_replaced_by_the_default(tmp_path):
                                            ("SKIPFIRST", "CPROF_SKIP_FIRST")])
 def test_unknown_setting_suggests_the_nearest(tmp_path, name, nearest):
     result = run(python("steps(6); print('done')"), tmp_path, **{name: "3"})
-    one_line(result, f"CPROF_{name}", nearest)
+    assert_one_complaint(result, f"CPROF_{name}", nearest)
     assert result.names == ["rank0.5.pt.trace.json"]
 
 
@@ -116,7 +116,7 @@ steps(6); time.sleep(0.3)
 def test_folder_that_is_a_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("x")
     result = run(python("steps(6); print('done')"), tmp_path / "file")
-    one_line(result, str(tmp_path / "file"), "Not a directory")
+    assert_one_complaint(result, str(tmp_path / "file"), "Not a directory")
     assert (tmp_path / "file").read_text() == "x"
 
 
@@ -127,7 +127,7 @@ def test_folder_without_permission_is_reported(tmp_path, sleep):
     folder.mkdir(mode=0o555)
     result = run(python(f"steps(1); time.sleep({sleep}); steps(5); print('done')"), folder, **TWO_STEPS,
                  before_exec=bound_by_permissions)
-    one_line(result, "Permission denied", "recording is off")
+    assert_one_complaint(result, "Permission denied", "recording is off")
     assert files(tmp_path) == []
 
 
@@ -136,7 +136,7 @@ def test_read_only_file_system_is_reported(tmp_path):
     if reason:
         pytest.skip(reason)
     result = in_mounts(tmp_path, 'mount -t tmpfs -o ro,size=64k none "$M"', "steps(6); print('done')", **TWO_STEPS)
-    one_line(result, "Read-only file system", "recording is off")
+    assert_one_complaint(result, "Read-only file system", "recording is off")
 
 
 def in_mounts(tmp_path, mounts, code, **settings):
@@ -161,7 +161,7 @@ for i in range(30000): mark(b"flood")
 time.sleep(0.6); steps(1); print("done")
 """
     result = in_mounts(tmp_path, 'mount -t tmpfs -o size=256k none "$M"', code, WARMUP=1, ACTIVE=9)
-    one_line(result, "No space left on device", "recording is off", ".part")
+    assert_one_complaint(result, "No space left on device", "recording is off", ".part")
     assert result.traces == [] and len(result.parts) == 1
     trace = load(result.parts[0])
     assert len(events(trace, name="before")) == 1 and events(trace, name="flood") == []
@@ -180,7 +180,7 @@ print("done" if s.f_bavail * 100 > s.f_blocks * 3 else f"only {s.f_bavail} of {s
 """
     mounts = 'mount -t tmpfs -o size=4m none "$M"; head -c 3800000 /dev/zero >"$M/other"'
     result = in_mounts(tmp_path, mounts, code, WARMUP=1, ACTIVE=99999)
-    one_line(result, "nearly full", "recording is off")
+    assert_one_complaint(result, "nearly full", "recording is off")
     trace = load(result.parts[0])
     assert step_numbers(trace)[0] == 1 and trace["cprof"]["complete"] is False
 
@@ -192,7 +192,7 @@ def test_nearly_full_disk_stops_short_windows(tmp_path):
         pytest.skip(reason)
     code = "steps(200, 0.004); print('done')"
     result = in_mounts(tmp_path, 'mount -t tmpfs -o size=1m none "$M"', code, WARMUP=0, ACTIVE=1, REPEAT=0)
-    one_line(result, "nearly full", "recording is off")
+    assert_one_complaint(result, "nearly full", "recording is off")
     assert 5 < len(result.traces) < 100
     for path in result.traces:
         load(path)
@@ -208,7 +208,7 @@ for i in range(3000): mark(b"flood")
 time.sleep(0.6); steps(1); print("done")
 """
     result = run(python(code), tmp_path, before_exec=limit, WARMUP=1, ACTIVE=9)
-    one_line(result, "File too large", "recording is off")
+    assert_one_complaint(result, "File too large", "recording is off")
     assert len(events(load(result.parts[0]), name="before")) == 1
 
 
@@ -222,7 +222,7 @@ steps(6)
 if len(mmap.mmap(-1, 60 << 20)) == 60 << 20: print("done")
 """
     result = run(python(code), tmp_path, WARMUP=0, ACTIVE=3)
-    one_line(result, "RLIMIT_AS", "nothing is recorded")
+    assert_one_complaint(result, "RLIMIT_AS", "nothing is recorded")
 
 
 def test_records_with_large_thread_local_storage(tmp_path):
@@ -247,7 +247,7 @@ steps(6); print("done")
     result = run(python(code), tmp_path)
     if "a thread was started" in result.out:
         pytest.skip("RLIMIT_NPROC does not bind here")
-    one_line(result, "cannot start a thread", "nothing is recorded")
+    assert_one_complaint(result, "cannot start a thread", "nothing is recorded")
     assert files(tmp_path) == []
 
 
@@ -276,7 +276,7 @@ def test_records_while_the_program_uses_all_descriptors(tmp_path):
 def test_shared_descriptor_table_without_room_stops_recording(tmp_path):
     """Without close_range(), cprof's files are in the program's table. No file can be opened, which one line reports."""
     result = run(python(ALL_DESCRIPTORS_TAKEN), tmp_path, WARMUP=1, ACTIVE=9, before_exec=refuse_close_range)
-    one_line(result, "Too many open files", "recording is off")
+    assert_one_complaint(result, "Too many open files", "recording is off")
 
 
 @pytest.mark.skipif(not shutil.which("nm"), reason="no nm on this machine")

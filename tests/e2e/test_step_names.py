@@ -116,7 +116,7 @@ def test_reports_a_name_that_nothing_calls(linked, tmp_path):
 NOT_REDIRECTED = "its calls could not be redirected: "
 
 
-def walks(result):
+def walk_count(result):
     """How often cprof walked the list of loaded objects in half a second, in which 80 walks were possible. cprof's thread walks it at each
     write, too."""
     assert_good(result)
@@ -126,7 +126,7 @@ def walks(result):
 def test_stops_searching_for_an_unresolved_weak_reference(linked, tmp_path):
     """The loader never binds the reference. cprof retries the library only a few times, and reports that nothing calls the function."""
     done = support.run(support.program("walks", linked.weak), tmp_path, STEP="symbol:engine_nowhere", **ALWAYS)
-    assert walks(done) < 20
+    assert walk_count(done) < 20
     assert [line for line in done.said if "no loaded object calls an exported function" in line], done.said
 
 
@@ -138,7 +138,7 @@ def test_forked_child_walks_no_objects(linked, tmp_path):
 def test_gives_up_on_addresses_left_writable(linked, tmp_path):
     """Addresses are writable while the loader still relocates a library, so cprof waits, but not for ever. One line reports the failure."""
     done = support.run(support.program("walks", linked.now, "writable"), tmp_path, STEP="symbol:engine_step", **ALWAYS)
-    assert walks(done) < 20
+    assert walk_count(done) < 20
     assert [line for line in done.said if NOT_REDIRECTED in line], done.said
 
 

@@ -147,7 +147,7 @@ def refused():
             cprof.add_trace_handler(wrong)
         except TypeError:
             errors += 1
-    taken = cprof.add_trace_handler(Raises())  # before say(): the window may open before the next handler is added
+    taken = cprof.add_trace_handler(Raises())  # added first: the window may open before the next handler is added
     say([errors, taken, cprof.add_trace_handler(Bad())])
     work(4)
 

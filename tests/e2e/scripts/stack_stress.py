@@ -31,7 +31,7 @@ def number_of(frames):
     return zlib.crc32("\n".join("%s(%d): %s" % frame for frame in frames).encode("utf-8", "replace"))
 
 
-def told():
+def stack_checksum():
     """The checksum of the caller's stack."""
     frame, frames = sys._getframe(1), []
     while frame:
@@ -50,7 +50,7 @@ def operate():
 
 
 def work():
-    mark("work %d" % told())
+    mark("work %d" % stack_checksum())
     if torch:
         operate()
 
@@ -92,7 +92,7 @@ def failing(n):
         work()
 
 
-def plugged(n):
+def mark_in_plugin(n):
     """A mark in a library that is unloaded right after it."""
     if plugins:
         library = ctypes.CDLL(random.choice(plugins), mode=random.choice([os.RTLD_NOW, os.RTLD_LAZY]))
@@ -108,7 +108,7 @@ def copies(library, folder):
 def one(n):
     random.choice([
         lambda: deep(n), lambda: list(generator(n)), lambda: next(generator(n + 1)), lambda: asyncio.run(coroutine(2)),
-        lambda: compiled(n), lambda: failing(n), Dying, gc.collect, lambda: [compiled(i) for i in range(n)], lambda: plugged(n),
+        lambda: compiled(n), lambda: failing(n), Dying, gc.collect, lambda: [compiled(i) for i in range(n)], lambda: mark_in_plugin(n),
     ])()
 
 

@@ -20,7 +20,7 @@ ITERATIONS = 6
 ALONE = 110
 SURVIVED = "the failure that a script survives"
 probes = []  # number of probes of each loop
-taken = []   # objects at the addresses of freed optimizers
+placeholders = []   # objects at the addresses of freed optimizers
 
 
 def model():
@@ -172,7 +172,7 @@ def kept_folds():
     kept.clear()
     for _ in range(10):  # repeated, because short-lived objects may occupy the addresses at first
         gc.collect()
-        taken.extend([Plain() for _ in range(1000)])
+        placeholders.extend([Plain() for _ in range(1000)])
 
 
 def explicit():
