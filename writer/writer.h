@@ -538,8 +538,8 @@ size_t writer_check_json(const char *text, size_t len, char *out, struct json_fa
  * log line: no such file, not a regular file, or too many wait. Any thread; takes a lock. */
 bool writer_import(const char *path);
 
-/* Names the row of a thread from now on, in the open trace too. Any bytes, cut at 255; copied. Names
- * of at most THREAD_NAMES threads are kept. Any thread; takes a lock. */
+/* Names the row of a thread from now on, in the open trace too. Any bytes, cut at 255; copied.
+ * Keeps the names of at most THREAD_NAMES threads. Any thread; takes a lock. */
 void writer_name_thread(uint32_t tid, const char *text, size_t len);
 
 /* The text as a JSON string, with invalid UTF-8 replaced; free() it. NULL: no memory. Any

@@ -122,6 +122,7 @@ def test_recipe_works(name, block, folder):
     if name == "up":
         server.shutdown()
         assert traces == [] and server.taken == ["/traces/up/torch_traces/rank0.5.pt.trace.json"]
+        assert "1 trace was written and is not here any more; uploads: up/torch_traces/rank0.5.pt.trace.json" in done.stderr
     elif name == "ranks":
         assert traces == ["rank0.5.pt.trace.json", "rank1.5.pt.trace.json"] and (folder / "ranks.json.gz").stat().st_size > 0
     elif name == "live":

@@ -196,8 +196,12 @@ def _open_windows(paths: List[str]) -> List[str]:
             _files(sorted(written), "still being written"))
 
 
-def _gone(count: int) -> List[str]:
-    return [f"cprof: {count} trace{'s were' if count > 1 else ' was'} written and {'are' if count > 1 else 'is'} not here any more"] if count else []
+def _gone(count: int, uploads: List[str]) -> List[str]:
+    if not count:
+        return []
+    more = f" and {len(uploads) - 1} more" if len(uploads) > 1 else ""
+    where = f"; uploads: {printable(uploads[0])}{more}" if uploads else ""
+    return [f"cprof: {count} trace{'s were' if count > 1 else ' was'} written and {'are' if count > 1 else 'is'} not here any more{where}"]
 
 
 def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str, Any]], code: int) -> None:
@@ -210,7 +214,7 @@ def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str,
     for one in traces:
         ranks[one.rank].append(one)
     several = len(ranks) > 1
-    said = (_ranks(traces) if several else []) + _gone(watch.gone()) + _open_windows(state.open)
+    said = (_ranks(traces) if several else []) + _gone(watch.gone(), watch.uploads()) + _open_windows(state.open)
     if not traces and not said:
         note(f"no trace was written: {_why_none(environment, lines, code)}")
     commands = next_commands(traces, several) if traces else []

@@ -105,6 +105,10 @@ class Watch:
         new = [line["path"] for line in self.saved()]
         return len(new) - sum(os.path.lexists(path) for path in set(new))
 
+    def uploads(self) -> List[str]:
+        """The remote names of the traces that were written and are not there any more."""
+        return [line["remote"] for line in self.saved() if type(line.get("remote")) is str and not os.path.lexists(line["path"])]
+
     def state(self) -> State:
         """What is open and closed by now."""
         found = [path for path, what in self._look().items() if self._before.get(path) != what]
