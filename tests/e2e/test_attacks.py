@@ -130,7 +130,7 @@ def test_host_name_cannot_leave_the_folder(tmp_path):
     """A container may have any host name, and the name becomes part of TensorBoard's file names."""
     folder = tmp_path / "a/b/tb"
     if subprocess.run(["unshare", "--uts", "true"], capture_output=True, timeout=60).returncode:
-        pytest.skip("no name space of its own for a host's name here")
+        pytest.skip("no UTS namespace can be made here")
     code = "import socket; socket.sethostname('../../{out}/x'); steps(1); print('done')"
     result = run(["unshare", "--uts", *python(code)], tmp_path, FOLDER=None, TENSORBOARD_DIR=folder, WARMUP=0, ACTIVE=1, REPEAT=1)
     assert (result.rc, result.out) == (0, "done\n")

@@ -109,7 +109,7 @@ def test_numpy_products_are_counted_once(tmp_path):
         pytest.skip("this NumPy's BLAS is not called through the PLT")
     product = 30 * 30 * 40
     assert set(found) == {("s", 2 * product), ("d", 2 * product), ("c", 8 * product)}
-    assert trace["cprof"]["flops"]["CPU"]["flops"] == sum(flops for _, flops in found), "each counts once"
+    assert trace["cprof"]["flops"]["CPU"]["flops"] == sum(flops for _, flops in found), "each product counts once"
 
 
 @needed

@@ -232,7 +232,7 @@ def mpi_build(kind, source, binary, *options, cc=None):
         options = [*options, "-DMPI_ABI", "-I", ABI / "include", ABI / "lib/libmpi_abi.so.1", f"-Wl,-rpath,{ABI / 'lib'}"]
         compiler = shutil.which(cc or "gcc") if launcher.exists() else None
     if not compiler or not launcher:
-        pytest.skip(f"no MPI for programs here: {kind}")
+        pytest.skip(f"no compiler and launcher of MPI here: {kind}")
     env = dict(os.environ, MPICH_CC=cc, OMPI_CC=cc) if cc and shutil.which(cc) else None
     subprocess.run([compiler, HERE / "mpi" / source, *options, "-o", binary], check=True, env=env)
     return launcher

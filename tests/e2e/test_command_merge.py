@@ -229,7 +229,7 @@ def test_file_without_line_breaks_falls_back_to_json_early(head):
     with pytest.raises(lines.NotLines):
         for block in lines.LineTrace(io.BytesIO(head + b'{"ph": "X"}, ' * (5 << 20)), read.append).blocks():
             lines.sound(block)
-    assert sum(read) <= 8 * lines.CHUNK, "of 65 MB"
+    assert sum(read) <= 8 * lines.CHUNK, "must give up long before the end of 65 MB"
 
 
 def test_reads_a_long_metadata_line_after_the_events():

@@ -236,7 +236,7 @@ def test_recover_replaces_no_file_and_deletes_only_recovered(tmp_path, open_file
     (tmp_path / open_file.name.replace("rank0", "rank2")).write_bytes(open_file.new[:90])
     assert cprof("recover", open_file.name).returncode == 0
     done = cprof("recover", "--delete", tmp_path)
-    assert done.returncode == 2 and "nothing to recover" in done.stderr, "the third one holds nothing"
+    assert done.returncode == 2 and "nothing to recover" in done.stderr, "rank2's file has no events"
     ending = ".pt.trace.json" + (".gz" if ".gz." in open_file.name else "")
     assert sorted(path.name for path in tmp_path.iterdir()) == \
         [f"rank0.0-2{ending}", f"rank0.0{ending}", f"rank1.0{ending}", open_file.name.replace("rank0", "rank2")]
@@ -321,7 +321,7 @@ def test_program_named_cprof_is_not_the_writer(tmp_path, open_file):
 
 APART = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]  # a pid namespace, as in a container
 needs_unshare = pytest.mark.skipif(not shutil.which("unshare") or subprocess.run([*APART, "true"], capture_output=True, check=False).returncode != 0,
-                                   reason="no other pid namespace can be made here")
+                                   reason="no pid namespace can be made here")
 
 
 @needs_unshare

@@ -40,7 +40,7 @@ def test_run_leaves_stdin_stdout_and_exit_code_alone(tmp_path):
     code = STEPS + "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.exit(7)"
     done = subprocess.run(command("run", "--active", 2, *python(code)), input="hello\n", env=environment(),
                           capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (7, "HELLO\n"), "stdout and stdin are the program's"
+    assert (done.returncode, done.stdout) == (7, "HELLO\n"), "the program gets stdin and stdout"
     path, = support.files(tmp_path, ".json")
     assert path.name == "rank0.3.pt.trace.json" and support.step_numbers(support.load(path)) == [1, 2]
     first, *commands = summary(done)
@@ -362,7 +362,7 @@ def test_run_keeps_an_existing_ld_preload(tmp_path):
     done = cprof("run", "-q", *python("import os; print(os.environ['LD_PRELOAD'])"), env={"LD_PRELOAD": other})
     assert done.stdout == f"{other}:{support.LIBRARY}\n"
     done = cprof("run", "-q", *python("import os; print(os.environ['LD_PRELOAD'])"), env={"LD_PRELOAD": support.LIBRARY})
-    assert done.stdout == f"{support.LIBRARY}\n", "once is enough"
+    assert done.stdout == f"{support.LIBRARY}\n", "LD_PRELOAD must not name the library twice"
 
 
 def test_run_replaces_another_copy_in_ld_preload(tmp_path):

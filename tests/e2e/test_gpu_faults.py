@@ -267,10 +267,10 @@ def test_kernels_before_their_launch_are_counted(tmp_path, version):
     assert not {e["id"] for e in events(trace, ph="f", cat="ac2g")} & early
 
 
-quick = pytest.mark.skipif(bool(SANITIZER), reason="under a sanitizer's runtime a reading of the clocks takes too long")
+needs_fast_clocks = pytest.mark.skipif(bool(SANITIZER), reason="reading the clocks takes too long under a sanitizer")
 
 
-@quick
+@needs_fast_clocks
 @pytest.mark.parametrize("ppm, version", matrix([(50, 130001), (500, 130001), (500, 18)], (500, 130001), (500, 18)))
 def test_slewed_system_clock_loses_no_joins(tmp_path, ppm, version):
     """The clock is slewed as by NTP, in the other direction every 20 ms. Each call joins its hook, and each kernel begins after its call."""
@@ -280,7 +280,7 @@ def test_slewed_system_clock_loses_no_joins(tmp_path, ppm, version):
         gpu_run(program, tmp_path / program, faults=faults, SCHEDULE_SCOPE="none").whole()
 
 
-@quick
+@needs_fast_clocks
 def test_fast_slewing_loses_few_joins(tmp_path):
     """Ten times NTP's limit. Few calls cannot be joined, and these are counted."""
     trace = faulty(tmp_path, "slew_ppm=5000", "--threads", 2, "--launches", 8000, SCHEDULE_SCOPE="none").trace()

@@ -200,7 +200,7 @@ ender.join()
 
 def test_intels_python_package(tmp_path):
     if subprocess.run([sys.executable, "-c", "import ittapi"], capture_output=True).returncode:
-        pytest.skip("the tests' Python has no ittapi package (PyPI), which holds Intel's static part")
+        pytest.skip("no ittapi package (PyPI), which contains Intel's static part")
     done = support.run([sys.executable, "-c", ITTAPI], tmp_path, STEP="itt:step *", **ALWAYS)
     one = trace(done)
     assert sorted(one.steps) == [0, 1, 2]

@@ -40,7 +40,7 @@ def test_forward_operators_have_their_module(modules_of):
     assert modules_of["aten::conv2d"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
     assert modules_of["aten::relu"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
     assert modules_of["aten::flatten"] == {"Net": 1}
-    assert modules_of["aten::acos"] == {None: 1}, "an operator outside of every module has none"
+    assert modules_of["aten::acos"] == {None: 1}, "an operator outside all modules has no module"
 
 
 def test_shared_module_has_its_first_name(modules_of):
@@ -57,17 +57,17 @@ def test_unnamed_module_has_its_class_name(modules_of):
 
 def test_backward_operators_have_their_module(modules_of):
     assert modules_of["ConvolutionBackward0"] == {"Net.layer1.0.conv1": 1, "Net.layer1.1.conv1": 1}
-    assert modules_of["aten::convolution_backward"] == modules_of["ConvolutionBackward0"], "what runs inside the node belongs to it"
+    assert modules_of["aten::convolution_backward"] == modules_of["ConvolutionBackward0"], "operators inside an autograd node have the node's module"
     assert modules_of["autograd::engine::evaluate_function: ReluBackward0"] == {"Net.layer1.0.act": 1, "Net.layer1.1.act": 1}
     assert modules_of["SigmoidBackward0"] == {"Net.layer1.1.(Sigmoid)": 1}
-    assert modules_of["SumBackward0"] == {None: 2}, "sum() was called outside of the models"
+    assert modules_of["SumBackward0"] == {None: 2}, "sum() is called outside the models"
 
 
 def test_modules_end_after_exceptions_and_recursion(modules_of):
     assert modules_of["aten::exp"] == {"Raises": 1}, "the module that raised has ended"
     assert modules_of["aten::acos"] == {None: 1}, "so has the module around it"
     assert modules_of["aten::sin"] == {"Nested": 2} and modules_of["aten::cos"] == {"Nested": 1}
-    assert modules_of["aten::tan"] == {None: 1}, "a __call__ that runs no hooks"
+    assert modules_of["aten::tan"] == {None: 1}, "a __call__ that runs no hooks has no module"
 
 
 def test_checkpointed_forward_keeps_its_modules(modules_of):

@@ -58,7 +58,7 @@ def test_exit_from_a_handler_on_a_stack_of_8_kb(tmp_path, settings):
     """8 KB is SIGSTKSZ before glibc 2.34, and in programs compiled with an older glibc. One case also prints a line."""
     result = run(program("odd_moments", "leave-on-small-stack", 8192), tmp_path, **settings)
     if result.rc == 77:
-        pytest.skip("this processor's registers take more")
+        pytest.skip("this processor's registers need a larger signal stack")
     assert result.rc == 7 and ("nothing was recorded" in result.err) == bool(settings), result.err
 
 
@@ -116,7 +116,7 @@ def test_a_thread_of_one_event_takes_little_memory(tmp_path):
         running.wait_for("MB")
         result = running.end()
     if result.rc == 77:
-        pytest.skip("200 threads cannot be had here")
+        pytest.skip("200 threads cannot be started here")
     assert result.rc == 0 and int(re.search(r"(\d+) MB", result.out)[1]) < 120
     assert len(events(load(result.traces[0]), name="once")) == 200
 
@@ -129,7 +129,7 @@ def test_ended_threads_take_no_memory(tmp_path):
         running.say()
         result = running.end()
     if result.rc == 77:
-        pytest.skip("threads cannot be had here")
+        pytest.skip("the threads cannot be started here")
     assert (result.rc, result.out) == (0, "ready\ngiven back\n"), result.err
     assert len(events(load(result.traces[0]), name="once")) == 2000
 
@@ -142,7 +142,7 @@ def test_threads_leave_room_in_a_limited_address_space(tmp_path):
         running.say()
         result = running.end()
     if result.rc == 77:
-        pytest.skip("300 threads cannot be had here")
+        pytest.skip("300 threads cannot be started here")
     assert (result.rc, result.out) == (0, "ready\nenough\n"), result.err
     assert len([line for line in result.said if "the address space is limited" in line]) == 1
     assert len(events(load(result.traces[0]), name="once")) > 20

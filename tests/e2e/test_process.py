@@ -392,7 +392,7 @@ def test_first_process_of_a_container_survives_its_own_signal(tmp_path):
     inside = ["unshare", "-Urpf"]
     tried = subprocess.run([*inside, "true"], capture_output=True, text=True)
     if tried.returncode != 0:
-        pytest.skip(f"no namespace of processes: {tried.stderr.strip()}")
+        pytest.skip(f"no pid namespace can be made here: {tried.stderr.strip()}")
     code = "push(b'before'); pop(); os.kill(os.getpid(), 15); print(os.getpid())\nfor i in range(100): push(b'after'); pop()"
     done = support.run([*inside, *support.python(code)], tmp_path, FILENAME="t.json", SCHEDULE_SCOPE="none")
     assert (done.rc, done.out, done.names) == (0, "1\n", ["t.json"]), done.err

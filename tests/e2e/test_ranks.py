@@ -70,7 +70,7 @@ def test_elastic_restart_keeps_all_traces(tmp_path):
         for name, one in traces.items():
             assert (one.info["rank"], one.info["world_size"]) == (int(name[4]), 2)
             first, last = one.account["first_step"], one.account["last_step"]
-            assert one.by_step(one.ranges("^work$")) == {None: ["work"], first: ["work"], last: ["work"]}, "warmup's comes first"
+            assert one.by_step(one.ranges("^work$")) == {None: ["work"], first: ["work"], last: ["work"]}, "the warmup step's range comes first"
             assert one.lost == 0
 
 
@@ -78,7 +78,7 @@ def test_mpirun_leaves_one_trace_per_rank_and_cycle(tmp_path):
     """Ranks of Open MPI; mpirun itself leaves no trace."""
     mpirun = shutil.which("mpirun")
     if not mpirun or "Open MPI" not in support.run([mpirun, "--version"], tmp_path, preload=False).out:
-        pytest.skip("no Open MPI on this machine: nothing starts the ranks")
+        pytest.skip("no Open MPI on this machine")
     command = [mpirun, "--allow-run-as-root", "--oversubscribe", "-n", 2, *support.python(STEPS)]
     done = support.run(command, TEMPLATE, cwd=tmp_path, **CYCLES)
     assert_good(done)

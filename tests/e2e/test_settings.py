@@ -246,7 +246,7 @@ steps(6); print("done")
 """
     result = run(python(code), tmp_path)
     if "a thread was started" in result.out:
-        pytest.skip("RLIMIT_NPROC does not bind here")
+        pytest.skip("RLIMIT_NPROC has no effect here")
     assert_one_complaint(result, "cannot start a thread", "nothing is recorded")
     assert files(tmp_path) == []
 

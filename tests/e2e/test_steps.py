@@ -58,7 +58,7 @@ def test_optimizers_of_a_class_mark_steps(which, pattern, tmp_path):
     done = run("steps.py", tmp_path, "gan", "sharded", python=python_or_skip(which), STEP=f"optimizer:{pattern}", **ALWAYS)
     one = trace(done)
     assert_probes(one, *BY_CLASS[pattern])
-    assert one.account["optimizers"] == {"SGD": 18, "Adam": 6, "Sharded": 6}, "outermost ones"
+    assert one.account["optimizers"] == {"SGD": 18, "Adam": 6, "Sharded": 6}, "only outermost step() calls count"
     assert "stepped" not in done.err, "with a pattern, no list of optimizers is printed"
 
 
@@ -211,7 +211,7 @@ def test_epoch_scope_replays_the_schedule(tmp_path):
     """Each epoch of five steps replays the schedule, and its end saves its last two steps."""
     done = run("epochs.py", tmp_path, "plain", SCHEDULE_SCOPE="epoch", WAIT=2, WARMUP=1, ACTIVE=4,
                FILENAME="ep{epoch}-ba{batch}.json")
-    assert done.complaints == [] and "stepped" not in done.err, "optimizers of one class need no list"
+    assert done.complaints == [] and "stepped" not in done.err, "with one class of optimizer, no list is printed"
     assert done.names == ["ep0-ba5.json", "ep1-ba10.json", "ep2-ba15.json"]
     assert [sorted(one.steps) for one in traces(done)] == [[3, 4], [8, 9], [13, 14]]
     assert all(one.lost == 0 and not one.account["partial"] for one in traces(done))
