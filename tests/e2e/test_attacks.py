@@ -233,7 +233,7 @@ def test_unmapped_users_cannot_trigger(public):
 
 
 @as_root
-def test_nobody_may_trigger_outside_user_namespaces(public):
+def test_user_nobody_may_trigger_outside_user_namespaces(public):
     trigger, folder = public / "run/go", public / "t"
     for path in (trigger.parent, folder):
         path.mkdir()

@@ -117,7 +117,7 @@ def test_verdict_names_cost_and_cause(fill, did, tmp_path):
     assert [(row["rank"], row["cost_sum_ns"], row["waited_sum_ns"]) for row in found["ranks"]] == [(1, 20_000_000, 0), (0, 0, 20_000_000)]
 
 
-def test_the_cost_is_the_mean_of_the_others(tmp_path):
+def test_cost_is_the_mean_wait_of_the_others(tmp_path):
     assert late(tmp_path, (2,), pause, ranks=4).stdout.startswith("rank 1 cost the others 10 ms of 240 ms (4 %), in step 2\n")
 
 

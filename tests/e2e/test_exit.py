@@ -210,7 +210,7 @@ def test_full_ring_counts_lost_events(tmp_path, threads):
     assert trace["cprof"]["records"] == kept
 
 
-def test_nothing_is_lost_at_a_usual_rate(tmp_path):
+def test_usual_rate_loses_nothing(tmp_path):
     result = run(program("burst", 2, 10000, 20), tmp_path, **ACTIVE_FROM_1)
     trace = load(result.traces[0])
     assert trace["cprof"]["lost"]["total"] == 0 and len(events(trace, name="burst")) == 40000
@@ -472,7 +472,7 @@ for i in range(2):
 
 # ---- what belongs to the program ---------------------------------------------------------------------------
 
-def test_program_that_closes_all_descriptors_keeps_its_files_intact(tmp_path):
+def test_writes_to_no_descriptor_after_all_were_closed(tmp_path):
     """Daemons close every descriptor and open their own files. A descriptor that cprof kept would then write into such a file."""
     code = """
 steps(2); flushed(b"ProfilerStep#1")

@@ -110,7 +110,7 @@ def test_small_operators_of_layers_are_not_a_loop():
     assert rules(steps(layers, 0.9)) == []
 
 
-def test_an_interrupted_operator_still_counts_as_small():
+def test_interrupted_operator_still_counts_as_small():
     def interrupted(thread, us):
         for n in range(round(us / 20)):
             thread.operator("aten::mul", 4000 if n == 50 else 20 - 4000 / (us / 20), "train.py(20): loss")

@@ -21,7 +21,7 @@ HARMS = {
     "a child hangs because another thread held torch's lock or the loader's during the fork": [
         "e2e odd_moments forked_children_can_load_libraries", "e2e process forks_during_callback_changes_do_not_hang", "e2e harmless forked_workers_neither_hang_nor_leave_files"],
     "the profiler writes to a descriptor that now belongs to the program": [
-        "e2e exit program_that_closes_all_descriptors_keeps_its_files_intact", "e2e exit no_file_is_kept_open", "e2e faults recording_continues_after_all_descriptors_were_closed",
+        "e2e exit writes_to_no_descriptor_after_all_were_closed", "e2e exit no_file_is_kept_open", "e2e faults recording_continues_after_all_descriptors_were_closed",
         "e2e faults program_never_sees_cprofs_descriptors", "unit io_thread uses_a_descriptor_table_of_its_own", "unit io_thread keeps_the_programs_file_locks",
         "e2e stacks generated_code_ends_the_stack_safely", "e2e trigger listens_after_the_program_closed_all_descriptors"],
     "a malloc hook or an unwinder opens its descriptors in the profiler's own descriptor table": ["e2e coexist malloc_hook_that_opens_a_pipe_keeps_its_descriptors"],
@@ -89,7 +89,7 @@ HARMS = {
         "unit spawn hides_the_child_from_the_host", "e2e after program_sees_no_child_while_a_command_runs", "e2e after command_runs_without_libcprof"],
     "the environment changes while the profiler reads it": ["unit post_save copies_the_environment_while_it_changes"],
     "threads of few events take memory": [
-        "e2e odd_moments a_thread_of_one_event_takes_little_memory", "unit thread_log uses_no_huge_pages"],
+        "e2e odd_moments thread_of_one_event_takes_little_memory", "unit thread_log uses_no_huge_pages"],
     "the profiler uses up the process's limit of mappings": ["unit thread_log many_threads_take_few_mappings"],
     "the profiler uses up a limited address space": [
         "e2e settings limited_address_space_is_left_to_the_program", "unit thread_log takes_little_of_a_limited_address_space",

@@ -107,7 +107,7 @@ def test_forked_children_can_load_libraries(tmp_path):
     assert (result.rc, result.out) == (0, "child 0\n"), result.err
 
 
-def test_a_thread_of_one_event_takes_little_memory(tmp_path):
+def test_thread_of_one_event_takes_little_memory(tmp_path):
     with Running(program("odd_moments", "threads", 200), tmp_path, SCHEDULE_SCOPE="none") as running:
         running.wait_for("ready")
         running.wait_flushed('"once"')

@@ -107,7 +107,7 @@ def line_about(other):
     return f"{other} is another copy of cprof, which LD_PRELOAD names, too; it does nothing, {support.LIBRARY} records"
 
 
-def test_the_first_of_two_copies_records(tmp_path, copy):
+def test_first_of_two_copies_records(tmp_path, copy):
     """The loader binds programs to the first copy. Each BLAS call reaches the right function and is recorded once."""
     env = {"LD_PRELOAD": ordered("cprof", copy)}
     result = run([BUILD / "e2e/blas", BUILD / "e2e"], tmp_path / "t", preload=False, env=env, **ACTIVE)

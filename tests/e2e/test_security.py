@@ -290,7 +290,7 @@ def our_curls(folder):
 
 
 @needs_curl
-def test_a_password_in_the_url_is_not_in_curls_environment(tmp_path):
+def test_url_password_is_not_in_curls_environment(tmp_path):
     with servers.Server("slow") as server:
         code = "steps(1); print('on', flush=True); sys.stdin.readline()"
         with Running(python(code), tmp_path / "t", WARMUP=0, ACTIVE=1, LOG="debug",
