@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/bind.h: the places where cprof looks for libcupti. With CUPTI's headers, also
- * that bind.def has their prototypes and constants.h their numbers and layouts. */
+/* Tests of cupti/bind.h: the places where cprof looks for libcupti. With CUPTI's headers, the
+ * compiler compares bind.def with their prototypes, and constants.h with their numbers and
+ * layouts. */
 #include "cupti/bind.h"
 
 #include <check.h>
@@ -101,7 +102,7 @@ static bool found(const char *loaded, int major, const char *expected)
     return false;
 }
 
-START_TEST(places_beside_the_runtime)
+START_TEST(finds_cupti_beside_the_runtime)
 {
     static const struct {
         const char *loaded;
@@ -123,11 +124,12 @@ START_TEST(places_beside_the_runtime)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!found(cases[i].loaded, cases[i].major, cases[i].expected))
-            ck_abort_msg("%s: %s is not among the places", cases[i].loaded, cases[i].expected);
+            ck_abort_msg("beside %s: %s is not among the places", cases[i].loaded,
+                         cases[i].expected);
 }
 END_TEST
 
-START_TEST(places_end)
+START_TEST(lists_finitely_many_places)
 {
     char path[64];
     unsigned n = 0;
@@ -140,7 +142,7 @@ START_TEST(places_end)
 }
 END_TEST
 
-START_TEST(no_library_no_text)
+START_TEST(gives_versions_without_a_library)
 {
     struct cupti none = {0};
     ck_assert_str_eq(bind_error(&none, 15), "unknown error");
@@ -163,9 +165,9 @@ Suite *suite_gpu_bind(void)
 {
     Suite *s = suite_create("gpu_bind");
     TCase *c = tcase_create("bind");
-    tcase_add_test(c, places_beside_the_runtime);
-    tcase_add_test(c, places_end);
-    tcase_add_test(c, no_library_no_text);
+    tcase_add_test(c, finds_cupti_beside_the_runtime);
+    tcase_add_test(c, lists_finitely_many_places);
+    tcase_add_test(c, gives_versions_without_a_library);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/buffers.h: order, sizes, zeroes, exhaustion and limits. Then many threads
- * request, fill, complete and hold buffers while the cprof thread takes them. */
+/* Tests of cupti/buffers.h: order, sizes, zeroed memory and limits of buffers. In the last test
+ * many threads request, fill, complete and hold buffers while the cprof thread takes them. */
 #include "cupti/buffers.h"
 
 #include <check.h>
@@ -61,7 +61,7 @@ static void all_zero(const uint8_t *data, size_t size)
             ck_abort_msg("byte %lu is not zero", (unsigned long)i);
 }
 
-START_TEST(a_forced_flush_marks_what_comes_during_it)
+START_TEST(a_forced_flush_marks_the_buffers_that_it_returns)
 {
     uint8_t *before = request(BIG), *during = request(BIG), *after = request(BIG);
     complete(before, 8);
@@ -83,7 +83,7 @@ START_TEST(a_forced_flush_marks_what_comes_during_it)
 }
 END_TEST
 
-START_TEST(come_back_in_order)
+START_TEST(returns_buffers_in_order_of_completion)
 {
     uint8_t *data[6];
     for (int i = 0; i < 6; i++)
@@ -106,7 +106,7 @@ START_TEST(come_back_in_order)
 }
 END_TEST
 
-START_TEST(what_nobody_wants_is_free_at_once)
+START_TEST(unread_buffers_are_free_at_once)
 {
     uint8_t *wanted = request(BIG);
     buffers_unread_from(clock_ticks());
@@ -131,21 +131,21 @@ START_TEST(what_nobody_wants_is_free_at_once)
 }
 END_TEST
 
-START_TEST(are_zero_when_handed_out)
+START_TEST(buffers_are_zero_when_handed_out)
 {
     uint64_t present = buffers_counts().present;
     for (int round = 0; round < 50; round++) {
         uint8_t *data = request(BIG);
         all_zero(data, BIG);
         memset(data, 0xaa, BIG);
-        complete(data, 8); /* whatever size is reported as valid */
+        complete(data, 8); /* all bytes must be zeroed, not only the valid ones */
         recycle_all();
     }
     ck_assert_uint_eq(buffers_counts().present, present); /* the same buffers were reused */
 }
 END_TEST
 
-START_TEST(small_ones_when_asked)
+START_TEST(gives_small_buffers_when_asked)
 {
     buffers_refill();
     buffers_small(true);
@@ -162,7 +162,7 @@ START_TEST(small_ones_when_asked)
 }
 END_TEST
 
-START_TEST(big_requests_take_small_ones_before_making_one)
+START_TEST(a_big_request_takes_a_small_buffer_before_allocating)
 {
     buffers_small(true);
     buffers_refill();
@@ -174,7 +174,7 @@ START_TEST(big_requests_take_small_ones_before_making_one)
 }
 END_TEST
 
-START_TEST(refills_what_is_asked_for)
+START_TEST(refills_as_many_as_were_requested)
 {
     for (int i = 0; i < PREPARED + 6; i++)
         request(BIG);
@@ -193,7 +193,7 @@ START_TEST(refills_what_is_asked_for)
 }
 END_TEST
 
-START_TEST(the_limit_refuses)
+START_TEST(refuses_requests_above_the_limit)
 {
     unsigned n = 0;
     uint8_t *last = NULL;
@@ -220,7 +220,7 @@ START_TEST(the_limit_refuses)
 }
 END_TEST
 
-START_TEST(where_refusing_is_unsafe_the_limit_is_exceeded)
+START_TEST(exceeds_the_limit_where_refusing_is_unsafe)
 {
     buffers_stop();
     ck_assert(buffers_start(BIG, LIMIT, false));
@@ -232,7 +232,7 @@ START_TEST(where_refusing_is_unsafe_the_limit_is_exceeded)
 }
 END_TEST
 
-START_TEST(foreign_buffers_are_ignored)
+START_TEST(ignores_foreign_buffers)
 {
     static uint8_t foreign[4096];
     uint8_t *ours = request(BIG);
@@ -254,7 +254,7 @@ START_TEST(foreign_buffers_are_ignored)
 }
 END_TEST
 
-START_TEST(more_than_fits_is_cut)
+START_TEST(cuts_a_valid_size_above_the_buffers)
 {
     uint8_t *data = request(BIG);
     complete(data, BIG + 1);
@@ -262,7 +262,7 @@ START_TEST(more_than_fits_is_cut)
 }
 END_TEST
 
-START_TEST(knows_what_has_returned)
+START_TEST(knows_when_all_buffers_have_returned)
 {
     ck_assert(buffers_returned(UINT64_MAX));
     uint8_t *first = request(BIG);
@@ -277,7 +277,8 @@ START_TEST(knows_what_has_returned)
     ck_assert(buffers_out(after) && buffers_out(between));
     complete(first, 1);
     ck_assert(!buffers_out(after));
-    ck_assert(!buffers_returned(between)); /* returned to cprof but not read yet */
+    ck_assert(
+        !buffers_returned(between)); /* CUPTI has returned the buffer, cprof has not read it */
     struct buffer *b = buffers_take(), *next = b->next;
     buffers_recycle(next);
     ck_assert(buffers_returned(between));
@@ -287,7 +288,7 @@ START_TEST(knows_what_has_returned)
 }
 END_TEST
 
-START_TEST(what_is_forgotten_is_not_waited_for)
+START_TEST(does_not_wait_for_forgotten_buffers)
 {
     uint8_t *data = request(BIG);
     buffers_forget();
@@ -330,13 +331,13 @@ END_TEST
 
 static _Atomic unsigned running, refused;
 
-/* Fills a buffer with words of its thread, which shows a buffer with two owners. */
+/* Writes words of this thread into a buffer. Fails if another thread has written into it. */
 static void fill(uint8_t *data, size_t size, uint64_t mark)
 {
     uint64_t *words = (uint64_t *)data;
     for (size_t i = 0; i < size / 8; i += 64) {
         if (words[i])
-            ck_abort_msg("handed out dirty, or twice");
+            ck_abort_msg("a buffer is not zeroed, or was handed out twice");
         words[i] = mark;
     }
 }
@@ -385,7 +386,7 @@ static unsigned take_all(void)
     return n;
 }
 
-START_TEST(many_threads_never_share_one)
+START_TEST(threads_never_share_a_buffer)
 {
     pthread_t threads[THREADS];
     unsigned taken = 0, passes = 0;
@@ -418,21 +419,21 @@ Suite *suite_gpu_buffers(void)
     TCase *c = tcase_create("buffers");
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_test(c, come_back_in_order);
-    tcase_add_test(c, a_forced_flush_marks_what_comes_during_it);
-    tcase_add_test(c, what_nobody_wants_is_free_at_once);
-    tcase_add_test(c, are_zero_when_handed_out);
-    tcase_add_test(c, small_ones_when_asked);
-    tcase_add_test(c, big_requests_take_small_ones_before_making_one);
-    tcase_add_test(c, refills_what_is_asked_for);
-    tcase_add_test(c, the_limit_refuses);
-    tcase_add_test(c, where_refusing_is_unsafe_the_limit_is_exceeded);
-    tcase_add_test(c, foreign_buffers_are_ignored);
-    tcase_add_test(c, more_than_fits_is_cut);
-    tcase_add_test(c, knows_what_has_returned);
-    tcase_add_test(c, what_is_forgotten_is_not_waited_for);
+    tcase_add_test(c, returns_buffers_in_order_of_completion);
+    tcase_add_test(c, a_forced_flush_marks_the_buffers_that_it_returns);
+    tcase_add_test(c, unread_buffers_are_free_at_once);
+    tcase_add_test(c, buffers_are_zero_when_handed_out);
+    tcase_add_test(c, gives_small_buffers_when_asked);
+    tcase_add_test(c, a_big_request_takes_a_small_buffer_before_allocating);
+    tcase_add_test(c, refills_as_many_as_were_requested);
+    tcase_add_test(c, refuses_requests_above_the_limit);
+    tcase_add_test(c, exceeds_the_limit_where_refusing_is_unsafe);
+    tcase_add_test(c, ignores_foreign_buffers);
+    tcase_add_test(c, cuts_a_valid_size_above_the_buffers);
+    tcase_add_test(c, knows_when_all_buffers_have_returned);
+    tcase_add_test(c, does_not_wait_for_forgotten_buffers);
     tcase_add_test(c, trimming_gives_memory_back);
-    tcase_add_test(c, many_threads_never_share_one);
+    tcase_add_test(c, threads_never_share_a_buffer);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/clock_map.h with no pair, one, a few and thousands: times between the pairs and
- * beyond them; a clock that drifts, is slewed and is set. */
+/* Tests of cupti/clock_map.h with no pair, one pair, a few and thousands: time stamps between the
+ * pairs and beyond them, and a clock that drifts, is slewed and is set. */
 #include "cupti/clock_map.h"
 
 #include <check.h>
@@ -27,14 +27,14 @@ static void near(uint64_t got, uint64_t expected, uint64_t most)
                      (unsigned long)off);
 }
 
-START_TEST(no_pair_leaves_stamps_alone)
+START_TEST(returns_stamps_unchanged_without_a_pair)
 {
     ck_assert_ptr_null(cupti_clock_last(&map));
     ck_assert_uint_eq(cupti_clock_ticks(&map, WALL), WALL);
 }
 END_TEST
 
-START_TEST(one_pair_goes_by_the_given_rate)
+START_TEST(extrapolates_one_pair_by_the_rate)
 {
     cupti_clock_add(&map, WALL, 5000000);
     ck_assert_uint_eq(cupti_clock_ticks(&map, WALL), 5000000);
@@ -46,7 +46,7 @@ START_TEST(one_pair_goes_by_the_given_rate)
 }
 END_TEST
 
-START_TEST(between_two_pairs_is_on_the_line)
+START_TEST(interpolates_between_two_pairs)
 {
     cupti_clock_add(&map, WALL, 1000);
     cupti_clock_add(&map, WALL + 1000, 4000);
@@ -58,7 +58,7 @@ START_TEST(between_two_pairs_is_on_the_line)
                  {500, 2500},
                  {999, 3997},
                  {1000, 4000},
-                 /* with the slope of both intervals */
+                 /* here the slope changes */
                  {1001, 4001},
                  {1500, 4500},
                  {2000, 5000},
@@ -68,7 +68,7 @@ START_TEST(between_two_pairs_is_on_the_line)
 }
 END_TEST
 
-START_TEST(a_pair_that_is_not_later_is_ignored)
+START_TEST(ignores_a_pair_that_is_not_later)
 {
     cupti_clock_add(&map, WALL, 1000);
     cupti_clock_add(&map, WALL + 5, 1000);
@@ -115,7 +115,7 @@ START_TEST(a_steady_clock_needs_few_pairs)
 }
 END_TEST
 
-START_TEST(what_was_told_stays)
+START_TEST(a_converted_stamp_never_changes)
 {
     uint64_t told[100];
     for (unsigned i = 0; i <= 100; i++) {
@@ -132,9 +132,9 @@ START_TEST(what_was_told_stays)
 }
 END_TEST
 
-/* A bend of D between two pairs L apart allows an error of L * D / 4, plus the tolerance of the
- * line. */
-START_TEST(a_bend_is_seen)
+/* If the rate changes by D between two pairs that are L apart, the error is at most L * D / 4 plus
+ * the tolerance of the line. */
+START_TEST(follows_a_sudden_change_of_rate)
 {
     static const double ppm[] = {10, 100, 1000, 10000, 80000};
     for (size_t n = 0; n < sizeof ppm / sizeof *ppm; n++) {
@@ -154,7 +154,7 @@ START_TEST(a_bend_is_seen)
 }
 END_TEST
 
-START_TEST(the_newest_pairs_are_kept)
+START_TEST(keeps_the_newest_pairs)
 {
     uint64_t wall = WALL, at[CLOCK_PAIRS * 2];
     map.rate = 1;
@@ -169,9 +169,9 @@ START_TEST(the_newest_pairs_are_kept)
 }
 END_TEST
 
-START_TEST(beyond_the_ends_goes_on)
+START_TEST(extrapolates_beyond_the_first_and_last_pair)
 {
-    for (uint64_t i = 0; i < 40; i++) /* one reading's jitter must not tilt the later times */
+    for (uint64_t i = 0; i < 40; i++) /* the last reading's jitter must not tilt later times */
         cupti_clock_add(&map, WALL + i * 25000000 + (i == 39 ? 100 : 0), 1000000000 + i * 52500000);
     near(cupti_clock_ticks(&map, WALL + 39 * 25000000 + UINT64_C(1000000000)),
          1000000000 + 39 * UINT64_C(52500000) + 2100000000, 1000);
@@ -185,7 +185,7 @@ START_TEST(beyond_the_ends_goes_on)
 }
 END_TEST
 
-/* After the wall clock is set back by an hour, stamps of both sides keep their places. */
+/* The wall clock is set back by an hour. Time stamps from before and after keep their places. */
 START_TEST(survives_a_clock_set_back)
 {
     uint64_t hour = UINT64_C(3600000000000);
@@ -209,10 +209,10 @@ START_TEST(survives_a_clock_set_forward)
 }
 END_TEST
 
-/* The clock is set midway between two pairs that are 10 ms apart. Stamps from before go by the
- * first pair, stamps from after by the second, even while the clock repeats earlier times. A
- * stamp that fits both sides counts as later. */
-START_TEST(is_exact_beside_a_step)
+/* The clock is set midway between two pairs that are 10 ms apart. Time stamps from before are
+ * converted by the first pair and those from after by the second, even while the clock repeats
+ * earlier times. A time stamp that fits both sides counts as later. */
+START_TEST(is_exact_beside_a_clock_step)
 {
     static const int64_t steps[] = {-3600000000000, -500000000, 500000000, 3600000000000};
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
@@ -274,32 +274,32 @@ START_TEST(reads_real_clocks)
 }
 END_TEST
 
-static int slow; /* number of readings that will be delayed */
+static int delayed; /* number of readings that will be delayed */
 
-static int held_up_now(uint64_t *now)
+static int delayed_now(uint64_t *now)
 {
     uint64_t until = clock_monotonic_ns() + 200000;
     *now = (uint64_t)clock_wall_now();
     calls++;
-    while (slow > 0 && clock_monotonic_ns() < until)
+    while (delayed > 0 && clock_monotonic_ns() < until)
         ;
-    slow -= slow > 0;
+    delayed -= delayed > 0;
     return 0;
 }
 
 /* A delayed reading would be wrong by half of its 200 us. */
-START_TEST(a_reading_that_was_held_up_is_made_again)
+START_TEST(repeats_a_delayed_reading)
 {
     clock_start();
-    take_reading(held_up_now);
-    slow = 12;
+    take_reading(delayed_now);
+    delayed = 12;
     calls = 0;
-    take_reading(held_up_now);
+    take_reading(delayed_now);
     ck_assert_int_gt(calls, 12);
     ck_assert_uint_eq(map.count, 2);
-    slow = 1000;
+    delayed = 1000;
     calls = 0;
-    take_reading(held_up_now); /* gives up at 100 tries */
+    take_reading(delayed_now); /* gives up at 100 tries */
     ck_assert_int_eq(calls, 100);
     ck_assert_uint_eq(map.count, 3);
 }
@@ -310,18 +310,18 @@ Suite *suite_gpu_clock_map(void)
     Suite *s = suite_create("gpu_clock_map");
     TCase *c = tcase_create("map");
     tcase_add_checked_fixture(c, setup, NULL);
-    tcase_add_test(c, a_reading_that_was_held_up_is_made_again);
-    tcase_add_test(c, no_pair_leaves_stamps_alone);
-    tcase_add_test(c, one_pair_goes_by_the_given_rate);
-    tcase_add_test(c, between_two_pairs_is_on_the_line);
-    tcase_add_test(c, what_was_told_stays);
-    tcase_add_test(c, a_pair_that_is_not_later_is_ignored);
+    tcase_add_test(c, repeats_a_delayed_reading);
+    tcase_add_test(c, returns_stamps_unchanged_without_a_pair);
+    tcase_add_test(c, extrapolates_one_pair_by_the_rate);
+    tcase_add_test(c, interpolates_between_two_pairs);
+    tcase_add_test(c, a_converted_stamp_never_changes);
+    tcase_add_test(c, ignores_a_pair_that_is_not_later);
     tcase_add_test(c, follows_a_slewed_clock);
     tcase_add_test(c, a_steady_clock_needs_few_pairs);
-    tcase_add_test(c, a_bend_is_seen);
-    tcase_add_test(c, the_newest_pairs_are_kept);
-    tcase_add_test(c, is_exact_beside_a_step);
-    tcase_add_test(c, beyond_the_ends_goes_on);
+    tcase_add_test(c, follows_a_sudden_change_of_rate);
+    tcase_add_test(c, keeps_the_newest_pairs);
+    tcase_add_test(c, is_exact_beside_a_clock_step);
+    tcase_add_test(c, extrapolates_beyond_the_first_and_last_pair);
     tcase_add_test(c, survives_a_clock_set_back);
     tcase_add_test(c, survives_a_clock_set_forward);
     tcase_add_test(c, reads_real_clocks);

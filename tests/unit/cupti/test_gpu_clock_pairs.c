@@ -47,7 +47,7 @@ static bool open_gate(void)
     return is_open;
 }
 
-START_TEST(nobody_reads_unasked)
+START_TEST(takes_no_pair_unasked)
 {
     call();
     gpu_clock_take();
@@ -56,7 +56,7 @@ START_TEST(nobody_reads_unasked)
 }
 END_TEST
 
-START_TEST(calls_read_the_systems_clock)
+START_TEST(calls_take_pairs)
 {
     for (int i = 0; i < OFTEN && map.count < 2 && open_gate(); i++) {
         atomic_store(&gpu_clock_due, 0);
@@ -73,9 +73,9 @@ START_TEST(calls_read_the_systems_clock)
 }
 END_TEST
 
-/* The cprof thread reads the clocks and is then delayed while calls take pairs. Those are newer
- * than its own reading and are added after it, the next time. */
-START_TEST(newer_pairs_wait_for_the_next_time)
+/* The cprof thread reads the clocks and is then delayed while calls take pairs. These pairs are
+ * newer than its own reading, so they must be added after it, the next time. */
+START_TEST(adds_newer_pairs_the_next_time)
 {
     if (!open_gate())
         return;
@@ -94,7 +94,7 @@ START_TEST(newer_pairs_wait_for_the_next_time)
 }
 END_TEST
 
-START_TEST(nobody_reads_before_it_is_due)
+START_TEST(takes_no_pair_before_it_is_due)
 {
     if (!open_gate())
         return;
@@ -106,8 +106,8 @@ START_TEST(nobody_reads_before_it_is_due)
 }
 END_TEST
 
-/* CUPTI uses another clock or does not answer: pairs taken meanwhile are dropped. */
-START_TEST(another_clock_is_left_alone)
+/* CUPTI uses another clock or does not answer: cprof drops the pairs that calls took. */
+START_TEST(drops_pairs_of_another_clock)
 {
     static const int64_t offs[] = {1000000000, -1000000000, -1700000000000000000, 0};
     for (size_t n = 0; n < sizeof offs / sizeof *offs; n++) {
@@ -131,9 +131,9 @@ START_TEST(another_clock_is_left_alone)
 }
 END_TEST
 
-/* While the cprof thread does not take pairs, calls stop taking them. They begin again once it
+/* Calls stop taking pairs when the cprof thread does not fetch them, and begin again after it
  * has. */
-START_TEST(a_full_ring_ends_it)
+START_TEST(calls_stop_when_the_ring_is_full)
 {
     if (!open_gate())
         return;
@@ -157,7 +157,7 @@ static void *calling(void *unused)
     return unused;
 }
 
-START_TEST(many_threads_at_once)
+START_TEST(pairs_of_many_threads_stay_in_order)
 {
     pthread_t threads[3];
     uint64_t before = 0;
@@ -185,13 +185,13 @@ Suite *suite_gpu_clock_pairs(void)
     Suite *s = suite_create("gpu_clock_pairs");
     TCase *c = tcase_create("pairs");
     tcase_add_checked_fixture(c, setup, NULL);
-    tcase_add_test(c, nobody_reads_unasked);
-    tcase_add_test(c, calls_read_the_systems_clock);
-    tcase_add_test(c, newer_pairs_wait_for_the_next_time);
-    tcase_add_test(c, nobody_reads_before_it_is_due);
-    tcase_add_test(c, another_clock_is_left_alone);
-    tcase_add_test(c, a_full_ring_ends_it);
-    tcase_add_test(c, many_threads_at_once);
+    tcase_add_test(c, takes_no_pair_unasked);
+    tcase_add_test(c, calls_take_pairs);
+    tcase_add_test(c, adds_newer_pairs_the_next_time);
+    tcase_add_test(c, takes_no_pair_before_it_is_due);
+    tcase_add_test(c, drops_pairs_of_another_clock);
+    tcase_add_test(c, calls_stop_when_the_ring_is_full);
+    tcase_add_test(c, pairs_of_many_threads_stay_in_order);
     suite_add_tcase(s, c);
     return s;
 }

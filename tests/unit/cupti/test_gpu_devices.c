@@ -59,7 +59,7 @@ static void learn(uint32_t id, const struct gpu *gpu)
     gpu_device_learn(&d);
 }
 
-START_TEST(facts)
+START_TEST(writes_device_properties_as_json)
 {
     gpu_devices_forget();
     ck_assert_str_eq(gpu_devices_json(), "[]");
@@ -84,7 +84,7 @@ START_TEST(facts)
 }
 END_TEST
 
-START_TEST(not_ours)
+START_TEST(ignores_hidden_devices_and_large_ids)
 {
     gpu_devices_forget();
     learn(0, &gpus[0]);
@@ -101,9 +101,9 @@ START_TEST(not_ours)
 }
 END_TEST
 
-/* Whatever CUPTI reports, the JSON is complete and fits the 16 KB head of a file. It lists as
- * many devices as fit, with the longest value of each field. */
-START_TEST(room)
+/* The JSON lists as many devices as fit into the 16 KB head of a file, and is complete, even if
+ * each field has its longest value. */
+START_TEST(devices_json_fits_the_head_of_a_file)
 {
     static char name[300];
     memset(name, 'n', sizeof(name) - 1);
@@ -122,7 +122,7 @@ START_TEST(room)
 }
 END_TEST
 
-START_TEST(contexts)
+START_TEST(finds_the_device_of_a_context)
 {
     gpu_devices_forget();
     gpu_context_learn(1, 3);
@@ -143,7 +143,7 @@ static struct cupti_kernel launch(int32_t blocks, int32_t threads)
     return (struct cupti_kernel){.grid = {blocks, 1, 1}, .block = {threads, 1, 1}};
 }
 
-START_TEST(odd_launches)
+START_TEST(gives_the_occupancy_of_extreme_launches)
 {
     struct gpu_record out;
     gpu_devices_forget();
@@ -250,11 +250,11 @@ Suite *suite_gpu_devices(void)
 {
     Suite *suite = suite_create("gpu_devices");
     TCase *tcase = tcase_create("gpu_devices");
-    tcase_add_test(tcase, facts);
-    tcase_add_test(tcase, not_ours);
-    tcase_add_test(tcase, room);
-    tcase_add_test(tcase, contexts);
-    tcase_add_test(tcase, odd_launches);
+    tcase_add_test(tcase, writes_device_properties_as_json);
+    tcase_add_test(tcase, ignores_hidden_devices_and_large_ids);
+    tcase_add_test(tcase, devices_json_fits_the_head_of_a_file);
+    tcase_add_test(tcase, finds_the_device_of_a_context);
+    tcase_add_test(tcase, gives_the_occupancy_of_extreme_launches);
 #ifdef HAVE_OCCUPANCY
     tcase_add_loop_test(tcase, occupancy, 0, GPUS);
 #endif

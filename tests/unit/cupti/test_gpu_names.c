@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cupti/gpu_names.h: demangling and storing kernel names; names of CUDA calls, which
- * calls are shown, and their effects. */
+/* Tests of cupti/gpu_names.h: kernel names, demangled and stored, and the name, the effect and the
+ * visibility of CUDA calls. */
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
         ck_assert_mem_eq(text_.text, want, text_.len);                                             \
     } while (0)
 
-START_TEST(kernels)
+START_TEST(demangles_kernel_names)
 {
     ck_text(gpu_name("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
     ck_text(gpu_name(""), "");
@@ -45,14 +45,14 @@ START_TEST(kernels)
 }
 END_TEST
 
-START_TEST(kept_once)
+START_TEST(keeps_each_name_once)
 {
     char name[32] = "kernel_one";
     struct gpu_text one = gpu_name(name);
     ck_assert_ptr_eq(gpu_name("kernel_one").text, one.text);
     ck_assert_ptr_ne(one.text, name);
-    /* A module was unloaded and another name occupies the same address: longer, shorter, or with
-     * the same beginning. */
+    /* After a module was unloaded, another name has the same address: longer, shorter, or with the
+     * same beginning. */
     strcpy(name, "kernel_two_is_longer");
     ck_text(gpu_name(name), "kernel_two_is_longer");
     strcpy(name, "ker");
@@ -63,7 +63,7 @@ START_TEST(kept_once)
 }
 END_TEST
 
-START_TEST(many)
+START_TEST(keeps_20000_names)
 {
     enum { N = 20000 };
     const char **texts = calloc(N, sizeof(*texts));
@@ -83,7 +83,7 @@ START_TEST(many)
 END_TEST
 
 /* Names with template arguments can have many thousand characters. */
-START_TEST(long_names)
+START_TEST(cuts_long_names)
 {
     static char name[100001];
     memset(name, 'k', sizeof(name) - 1);
@@ -101,7 +101,7 @@ START_TEST(long_names)
     strcat(name, "EvT_");
     ck_text(gpu_name(name), name);
 
-    /* Long when demangled. */
+    /* a short name that is long when demangled */
     strcpy(name, "_Z1f");
     for (int i = 0; i < 100; i++)
         strcat(name, "i");
@@ -110,8 +110,8 @@ START_TEST(long_names)
     ck_assert_uint_eq(text.len, 100 * 5 + 1);
 #endif
 
-    /* Demangles to more than all memory, because each type names the previous one twice. Must be
-     * cut, quickly. */
+    /* Each type names the previous type twice, so the demangled name exceeds all memory. It must be
+     * cut, and quickly. */
     strcpy(name, "_Z1f1AIiiE");
     for (const char *before = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"; *before; before++)
         sprintf(name + strlen(name), "S_IS%c_S%c_E", *before, *before);
@@ -145,7 +145,7 @@ static void *demangle_hostile(void *arg)
     return arg;
 }
 
-START_TEST(hostile_names)
+START_TEST(demangles_hostile_names_on_a_small_stack)
 {
     static char token[1];
     pthread_attr_t attr;
@@ -160,7 +160,7 @@ START_TEST(hostile_names)
 }
 END_TEST
 
-START_TEST(copies)
+START_TEST(names_copies_fills_and_graphs)
 {
     ck_text(gpu_copy_name(1, 1, 3), "Memcpy HtoD (Pageable -> Device)");
     ck_text(gpu_copy_name(2, 3, 2), "Memcpy DtoH (Device -> Pinned)");
@@ -176,7 +176,7 @@ START_TEST(copies)
 }
 END_TEST
 
-START_TEST(waits_and_overheads)
+START_TEST(names_waits_and_overheads)
 {
     ck_text(gpu_sync_name(0), "Unknown Sync");
     ck_text(gpu_sync_name(1), "Event Sync");
@@ -250,8 +250,8 @@ static const struct {
     {100000, true, "cuEventRecord", "cuEventRecord", true, EFFECT_NONE}, /* beyond the table */
 };
 
-/* Keep last: with CK_FORK=no these names fill the table. */
-START_TEST(full)
+/* Keep this test last: with CK_FORK=no its names fill the table of all tests. */
+START_TEST(refuses_names_when_the_table_is_full)
 {
     enum { LEN = 60000, ROOM = 64 << 20 };
     char *name = malloc(LEN + 1);
@@ -292,7 +292,7 @@ static int callback_name(int domain, uint32_t cbid, const char **name)
     return 1;
 }
 
-START_TEST(call_rules)
+START_TEST(knows_name_and_effect_of_a_call)
 {
     const struct gpu_call *call = gpu_call(callback_name, calls[_i].driver, calls[_i].cbid);
     ck_text(call->name, calls[_i].plain);
@@ -303,7 +303,7 @@ START_TEST(call_rules)
 }
 END_TEST
 
-START_TEST(calls_are_asked_once)
+START_TEST(asks_cupti_once_for_a_call)
 {
     asked = 0;
     for (int i = 0; i < 3; i++) {
@@ -317,7 +317,7 @@ START_TEST(calls_are_asked_once)
 END_TEST
 
 /* The writer waits for CUPTI's record of every hooked call. */
-START_TEST(hooked_calls_are_shown)
+START_TEST(shows_every_hooked_call)
 {
     static const struct {
         const char *name;
@@ -341,17 +341,18 @@ Suite *suite_gpu_names(void)
 {
     Suite *suite = suite_create("gpu_names");
     TCase *tcase = tcase_create("gpu_names");
-    tcase_add_test(tcase, kernels);
-    tcase_add_test(tcase, kept_once);
-    tcase_add_test(tcase, many);
-    tcase_add_test(tcase, long_names);
-    tcase_add_test(tcase, hostile_names);
-    tcase_add_test(tcase, copies);
-    tcase_add_test(tcase, waits_and_overheads);
-    tcase_add_loop_test(tcase, call_rules, 0, sizeof(calls) / sizeof(calls[0]));
-    tcase_add_test(tcase, calls_are_asked_once);
-    tcase_add_test(tcase, hooked_calls_are_shown);
-    tcase_add_test(tcase, full);
+    tcase_add_test(tcase, demangles_kernel_names);
+    tcase_add_test(tcase, keeps_each_name_once);
+    tcase_add_test(tcase, keeps_20000_names);
+    tcase_add_test(tcase, cuts_long_names);
+    tcase_add_test(tcase, demangles_hostile_names_on_a_small_stack);
+    tcase_add_test(tcase, names_copies_fills_and_graphs);
+    tcase_add_test(tcase, names_waits_and_overheads);
+    tcase_add_loop_test(tcase, knows_name_and_effect_of_a_call, 0,
+                        sizeof(calls) / sizeof(calls[0]));
+    tcase_add_test(tcase, asks_cupti_once_for_a_call);
+    tcase_add_test(tcase, shows_every_hooked_call);
+    tcase_add_test(tcase, refuses_names_when_the_table_is_full);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replays raw CUPTI buffers (CPROF_GPU_DUMP, cupti/dump.h) through cupti/translate.c: every
- * record must be accepted and make sense. tests/fixtures/<program>-<version>.bin are of the
- * simulated GPU. <program>-cupti-<version>-<number>.bin are of an H200 with CUDA 13.0, collected
- * by scripts/gpu_check.sh. Pointers are invalid now: texts are restored from the dump, other
- * pointers are cleared. */
+/* Replays raw CUPTI buffers (CPROF_GPU_DUMP, cupti/dump.h) through cupti/translate.c, which must
+ * accept every record. tests/fixtures/<program>-<version>.bin are dumps of the simulated GPU,
+ * <program>-cupti-<version>-<number>.bin dumps of an H200 with CUDA 13.0 that
+ * scripts/gpu_check.sh collected. The pointers of the records are invalid: texts are restored from
+ * the dump, other pointers are cleared. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -196,7 +196,7 @@ static struct counts replay(const char *path)
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 /* All dumps of all programs and versions. */
-START_TEST(nothing_is_without_sense)
+START_TEST(accepts_every_record_of_every_dump)
 {
     DIR *folder = opendir(FOLDER);
     unsigned files = 0;
@@ -222,7 +222,7 @@ START_TEST(nothing_is_without_sense)
 END_TEST
 
 /* The launches of tests/gpu/graphs --launches 1 and pools --rounds 1. */
-START_TEST(every_launch_is_there)
+START_TEST(finds_every_launch_of_the_simulated_gpu)
 {
     static const char *const versions[] = {"18", "26", "130000"};
     for (unsigned i = 0; i < 3; i++) {
@@ -245,7 +245,7 @@ START_TEST(every_launch_is_there)
 END_TEST
 
 /* Dumps of the programs of tests/gpu on real hardware, made by run_raw() of scripts/gpu_check. */
-START_TEST(what_a_real_gpu_gave)
+START_TEST(finds_every_record_of_a_real_gpu)
 {
     static const struct {
         const char *program;
@@ -280,9 +280,9 @@ Suite *suite_gpu_replay(void)
 {
     Suite *suite = suite_create("gpu_replay");
     TCase *tcase = tcase_create("gpu_replay");
-    tcase_add_test(tcase, nothing_is_without_sense);
-    tcase_add_test(tcase, every_launch_is_there);
-    tcase_add_test(tcase, what_a_real_gpu_gave);
+    tcase_add_test(tcase, accepts_every_record_of_every_dump);
+    tcase_add_test(tcase, finds_every_launch_of_the_simulated_gpu);
+    tcase_add_test(tcase, finds_every_record_of_a_real_gpu);
     suite_add_tcase(suite, tcase);
     return suite;
 }

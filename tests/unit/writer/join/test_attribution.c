@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/attribution.h: which counted spans are remembered while many threads
+/* Tests of writer/join/attribution.h: which counted spans the table keeps while many threads
  * launch. */
 #include "writer/join/attribution.h"
 
@@ -45,22 +45,23 @@ static unsigned placed(uint64_t id)
     return s != NULL;
 }
 
-/* For any two threads at any distance: neither displaces what the other has just launched. */
-START_TEST(two_threads_leave_each_others_spans_alone)
+/* At any distance of their ids, neither thread displaces the span with which the other has just
+ * launched. */
+START_TEST(two_threads_do_not_displace_each_others_spans)
 {
     for (uint64_t shift = 0; shift <= 16; shift++) {
         uint64_t n = 1000 + (shift << 20);
         uint64_t mine = launch(1, n), others = launch(2, n ^ (UINT64_C(3) << shift));
         ck_assert_uint_eq(placed(mine) + placed(others), 2);
-        launch(1, n); /* launches again */
+        launch(1, n); /* the same span launches again */
         ck_assert_uint_eq(placed(mine), 0);
     }
 }
 END_TEST
 
-/* Training steps repeat: their counted spans are a power of two apart, or any other number.
- * Several threads do the same. */
-START_TEST(a_regular_program_is_remembered)
+/* Training steps repeat, so the ids of their counted spans have a fixed distance: a power of two or
+ * another number. Several threads do the same. */
+START_TEST(remembers_spans_at_regular_distances)
 {
     static const unsigned apart[] = {1, 2, 3, 64, 987, 1024, 4096, 65536};
     static uint64_t ids[ATTRIBUTION_MOST / 4];
@@ -73,8 +74,8 @@ START_TEST(a_regular_program_is_remembered)
 }
 END_TEST
 
-/* A span that launches again and again, like the outer of many, must not count as old. */
-START_TEST(a_span_that_is_used_stays)
+/* A span that launches again and again, like one around many others, must not count as old. */
+START_TEST(keeps_a_span_that_launches_again)
 {
     uint64_t outer = launch(1, 2 * ATTRIBUTION_MOST - 1);
     ck_assert_uint_eq(placed(outer), 1);
@@ -94,9 +95,9 @@ Suite *suite_attribution(void)
     TCase *c = tcase_create("shares");
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_set_timeout(c, 60);
-    tcase_add_test(c, two_threads_leave_each_others_spans_alone);
-    tcase_add_loop_test(c, a_regular_program_is_remembered, 0, 8);
-    tcase_add_test(c, a_span_that_is_used_stays);
+    tcase_add_test(c, two_threads_do_not_displace_each_others_spans);
+    tcase_add_loop_test(c, remembers_spans_at_regular_distances, 0, 8);
+    tcase_add_test(c, keeps_a_span_that_launches_again);
     suite_add_tcase(s, c);
     return s;
 }

@@ -11,7 +11,7 @@
 #include "writer/base/kept_names.h"
 #include "writer/join/nodes.h"
 
-START_TEST(ids_go_on_behind_the_wrap)
+START_TEST(ids_continue_after_the_wrap)
 {
     ck_assert_uint_eq(correlation_extend(5), 5);
     ck_assert_uint_eq(correlation_extend(0x7fffffff), 0x7fffffff);
@@ -22,8 +22,8 @@ START_TEST(ids_go_on_behind_the_wrap)
 }
 END_TEST
 
-/* Ids are not counted between windows, when half of them or more may have been used. */
-START_TEST(ids_go_on_after_a_pause)
+/* Between windows cprof sees no ids, and the program may use half of all ids or more. */
+START_TEST(ids_continue_after_a_pause)
 {
     const uint64_t wraps = (uint64_t)3 << 32;
     for (uint32_t i = 0; i < 12; i++)
@@ -38,12 +38,12 @@ START_TEST(ids_go_on_after_a_pause)
     ck_assert_uint_eq(correlation_extend(0x90000000u + 5), first + 5);
     correlation_pause();
     ck_assert_uint_gt(correlation_extend(0x90000000u + 4),
-                      first + 5); /* not the earlier call with that id */
+                      first + 5); /* a later call with the same id */
 }
 END_TEST
 
-/* CUPTI dropped their kernels, and the window goes on. */
-START_TEST(calls_that_wait_do_not_keep_their_place_for_ever)
+/* CUPTI dropped the kernels of many calls, so these calls wait while the window goes on. */
+START_TEST(new_calls_take_the_place_of_old_waiting_calls)
 {
     const uint64_t most = 1u << 20;
     for (uint64_t i = 1; i <= most + 1000; i++) {
@@ -56,7 +56,7 @@ START_TEST(calls_that_wait_do_not_keep_their_place_for_ever)
 }
 END_TEST
 
-START_TEST(calls_that_wait_keep_their_place)
+START_TEST(waiting_calls_keep_their_place)
 {
     for (uint64_t i = 1; i <= 100000; i++) {
         struct call *c = correlation_get(i, true);
@@ -83,7 +83,7 @@ static void give(struct call *c, const struct gpu_record *r, void *arg)
     ck_assert_uint_eq(r->correlation, given++);
 }
 
-START_TEST(records_are_held_in_order)
+START_TEST(releases_held_records_in_order)
 {
     struct call *c = correlation_get(1, true);
     c->state = CALL_UNSEEN;
@@ -99,8 +99,9 @@ START_TEST(records_are_held_in_order)
 }
 END_TEST
 
-/* The record of their launch may come last. Walking to the end for each would take half an hour. */
-START_TEST(a_graph_of_very_many_nodes)
+/* The record of a graph's launch may arrive after those of its nodes. A walk along the list for
+ * each node would take half an hour. */
+START_TEST(holds_300000_nodes_of_a_graph)
 {
     struct call *c = correlation_get(1, true);
     c->state = CALL_UNSEEN;
@@ -114,7 +115,7 @@ START_TEST(a_graph_of_very_many_nodes)
 }
 END_TEST
 
-START_TEST(what_is_held_is_bounded)
+START_TEST(held_records_are_bounded)
 {
     struct call *c = correlation_get(1, true);
     unsigned n = 0;
@@ -131,7 +132,7 @@ START_TEST(what_is_held_is_bounded)
 }
 END_TEST
 
-START_TEST(copies_of_nodes_have_the_same_maker)
+START_TEST(copies_of_a_node_have_its_maker)
 {
     struct node_maker maker = {.span = 12, .name = "op", .name_len = 2};
     nodes_add(1, 0, &maker);
@@ -151,9 +152,9 @@ START_TEST(copies_of_nodes_have_the_same_maker)
 }
 END_TEST
 
-/* A program that captures its graphs anew in each step makes nodes for ever. The table keeps the
- * newest graphs and those that are launched. */
-START_TEST(graphs_that_are_captured_anew)
+/* A program that captures its graphs again in each step makes nodes without end. The table keeps
+ * the newest graphs and those that are launched. */
+START_TEST(keeps_the_newest_and_the_launched_graphs)
 {
     enum { NODES = 5 << 20, LAUNCHED = 1000, EVERY = 100000 };
     struct record_node about = {.is_kernel = 1};
@@ -184,7 +185,7 @@ START_TEST(graphs_that_are_captured_anew)
 }
 END_TEST
 
-/* A program whose ranges have a different name each time. */
+/* A program gives each range another name. */
 START_TEST(kept_names_are_bounded)
 {
     static char name[16384];
@@ -203,7 +204,7 @@ START_TEST(kept_names_are_bounded)
 }
 END_TEST
 
-START_TEST(names_that_are_known_are_found_when_there_is_no_room)
+START_TEST(finds_a_known_name_when_the_table_is_full)
 {
     char name[16];
     const char *first = names_keep("cudaLaunchKernel", 16);
@@ -254,12 +255,12 @@ START_TEST(a_wait_finds_the_last_recording_before_it)
 }
 END_TEST
 
-START_TEST(a_wait_is_for_no_recording_of_another_window)
+START_TEST(a_wait_ignores_recordings_of_another_window)
 {
     record_event(1, 7, 10, 0);
     record_event(2, 7, 11, 500);
     ck_assert_int_eq(waited_for(1, 100, 0), 10);
-    events_pause(); /* it may be recorded again unnoticed */
+    events_pause(); /* the program may record the event again, unseen */
     ck_assert_int_eq(waited_for(1, 100, 0), -1);
     ck_assert_int_eq(waited_for(2, 100, 500), 11);
     record_event(1, 8, 101, 0);
@@ -272,19 +273,19 @@ Suite *suite_correlation(void)
     Suite *s = suite_create("correlation");
     TCase *c = tcase_create("calls");
     tcase_set_timeout(c, 60);
-    tcase_add_test(c, ids_go_on_behind_the_wrap);
-    tcase_add_test(c, ids_go_on_after_a_pause);
-    tcase_add_test(c, calls_that_wait_keep_their_place);
-    tcase_add_test(c, calls_that_wait_do_not_keep_their_place_for_ever);
-    tcase_add_test(c, records_are_held_in_order);
-    tcase_add_test(c, a_graph_of_very_many_nodes);
-    tcase_add_test(c, what_is_held_is_bounded);
-    tcase_add_test(c, copies_of_nodes_have_the_same_maker);
-    tcase_add_test(c, graphs_that_are_captured_anew);
+    tcase_add_test(c, ids_continue_after_the_wrap);
+    tcase_add_test(c, ids_continue_after_a_pause);
+    tcase_add_test(c, waiting_calls_keep_their_place);
+    tcase_add_test(c, new_calls_take_the_place_of_old_waiting_calls);
+    tcase_add_test(c, releases_held_records_in_order);
+    tcase_add_test(c, holds_300000_nodes_of_a_graph);
+    tcase_add_test(c, held_records_are_bounded);
+    tcase_add_test(c, copies_of_a_node_have_its_maker);
+    tcase_add_test(c, keeps_the_newest_and_the_launched_graphs);
     tcase_add_test(c, kept_names_are_bounded);
-    tcase_add_test(c, names_that_are_known_are_found_when_there_is_no_room);
+    tcase_add_test(c, finds_a_known_name_when_the_table_is_full);
     tcase_add_test(c, a_wait_finds_the_last_recording_before_it);
-    tcase_add_test(c, a_wait_is_for_no_recording_of_another_window);
+    tcase_add_test(c, a_wait_ignores_recordings_of_another_window);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h and writer/gpu_side.h: a complete recording with the real cprof
- * thread. A simulated GPU side delivers records when the test tells it to. */
+/* Tests of writer/join/join.h and writer/gpu_side.h: complete recordings with the real cprof thread
+ * and a simulated GPU side, which delivers a record when the test says so. */
 #include "writer/join/join.h"
 
 #include <check.h>
@@ -40,11 +40,19 @@ static struct trace finish(void)
     return session_trace(2);
 }
 
+/* A launch with id 1, reported by its hook and by CUPTI. The record of its kernel is missing. */
+static void hooked_launch(void)
+{
+    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
+    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
+    fake_gpu_deliver(&call);
+}
+
 /* ---- one launch ------------------------------------------------------------------------------ */
 
 #define ID 5 /* CUPTI's correlation of the launch */
 
-/* steps, a letter each:
+/* The steps of a row, a letter each:
  *   |    the window begins
  *   ( )  an operator begins, ends
  *   { }  a span around all
@@ -52,10 +60,10 @@ static struct trace finish(void)
  *   [ ]  a hooked call begins, ends
  *   w    a call without a hook; a driver call lies inside
  *   C    CUPTI's record of the call arrives
- *   D    that of the driver call inside
- *   K    that of its kernel
- *   N    that of a graph's node with the same id
- *   L    another launch, with all records
+ *   D    the record of the driver call inside arrives
+ *   K    the record of its kernel arrives
+ *   N    the record of a graph's node arrives, with the id of the call
+ *   L    another launch, whose records arrive at once
  *   t    the time at which the kernel begins, if not after the call
  *   .    50 ms pass
  *   :    1 s passes */
@@ -262,8 +270,7 @@ START_TEST(a_kernel_belongs_to_the_window_of_its_launch)
     session_sleep(400);
     ck_assert_uint_eq(session_files("t2.json"), 0); /* not finished yet */
     ck_assert_uint_eq(session_files(".part"), 1);
-    struct gpu_record work = fake_gpu_kernel_record("outlives", 1, clock_ticks());
-    fake_gpu_deliver(&work);
+    fake_gpu_kernel("outlives", 1);
     atomic_store(&fake_gpu.kept_back, false);
     session_await(".part", 0);
     struct trace t = session_trace(2);
@@ -277,9 +284,7 @@ END_TEST
 START_TEST(later_windows_do_not_wait_for_earlier_ones)
 {
     begin();
-    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    fake_gpu_deliver(&call);
+    hooked_launch();
     session_step(ACTION_ACTIVE_AND_SAVE);
     fake_gpu_launch("second", 2);
     session_step(ACTION_SKIP);
@@ -287,8 +292,7 @@ START_TEST(later_windows_do_not_wait_for_earlier_ones)
     struct trace t = session_trace(3);
     ck_assert_uint_eq(trace_named(&t, 'X', "second"), 1);
     trace_free(&t);
-    struct gpu_record work = fake_gpu_kernel_record("first", 1, clock_ticks());
-    fake_gpu_deliver(&work);
+    fake_gpu_kernel("first", 1);
     session_end();
     t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "first"), 1);
@@ -298,7 +302,7 @@ START_TEST(later_windows_do_not_wait_for_earlier_ones)
 }
 END_TEST
 
-START_TEST(correlations_wrap)
+START_TEST(joins_ids_across_their_wrap)
 {
     begin();
     fake_gpu_launch("k", UINT32_MAX - 1);
@@ -315,7 +319,7 @@ END_TEST
 
 /* ---- what goes wrong ------------------------------------------------------------------------- */
 
-START_TEST(a_kernel_that_comes_after_its_file_is_counted_as_late)
+START_TEST(counts_a_kernel_after_its_file_as_late)
 {
     begin();
     struct happened h = fake_gpu_hooked("cudaMemcpyAsync", CAT_CUDA_RUNTIME);
@@ -325,8 +329,7 @@ START_TEST(a_kernel_that_comes_after_its_file_is_counted_as_late)
     session_sleep(300);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
-    struct gpu_record work = fake_gpu_kernel_record("late", 1, clock_ticks());
-    fake_gpu_deliver(&work);
+    fake_gpu_kernel("late", 1);
     session_step(ACTION_SKIP);
     session_end();
     struct trace t = session_trace(4);
@@ -335,7 +338,7 @@ START_TEST(a_kernel_that_comes_after_its_file_is_counted_as_late)
 }
 END_TEST
 
-START_TEST(faults_are_counted)
+START_TEST(counts_cuptis_faults)
 {
     begin();
     session_span("span");
@@ -350,17 +353,14 @@ END_TEST
 
 /* ---- the end of the program ------------------------------------------------------------------ */
 
-START_TEST(at_exit_a_running_kernel_is_waited_for)
+START_TEST(exit_waits_for_a_running_kernel)
 {
     begin();
-    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    fake_gpu_deliver(&call);
+    hooked_launch();
     atomic_store(&fake_gpu.kept_back, true);
-    session_options.exit_deadline_ms = 500; /* irrelevant, because all records were delivered */
+    session_options.exit_deadline_ms = 500; /* not reached: all records are delivered */
     session_step(ACTION_SKIP);
-    struct gpu_record work = fake_gpu_kernel_record("k", 1, clock_ticks());
-    fake_gpu_deliver(&work);
+    fake_gpu_kernel("k", 1);
     atomic_store(&fake_gpu.kept_back, false);
     session_end();
     struct trace t = session_trace(2);
@@ -370,13 +370,11 @@ START_TEST(at_exit_a_running_kernel_is_waited_for)
 }
 END_TEST
 
-START_TEST(at_the_deadline_what_is_there_is_written)
+START_TEST(writes_the_trace_at_the_exit_deadline)
 {
     session_options.exit_deadline_ms = 1000;
     begin();
-    struct happened h = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
-    struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 1, h, 0, EFFECT_KERNEL);
-    fake_gpu_deliver(&call);
+    hooked_launch();
     atomic_store(&fake_gpu.kept_back, true); /* never released */
     struct trace t = finish();
     ck_assert_uint_eq(fake_gpu.forced, 1);
@@ -386,15 +384,15 @@ START_TEST(at_the_deadline_what_is_there_is_written)
 }
 END_TEST
 
-/* Waits until the cprof thread has had the processor. */
-static void until_wanted(enum gpu_want want)
+/* Waits until the cprof thread has asked the GPU side for this. */
+static void await_want(enum gpu_want want)
 {
     for (int ms = 0; ms < 5000 && atomic_load(&fake_gpu.wants[want]) == 0; ms += 5)
         session_sleep(5);
     ck_assert_uint_gt(atomic_load(&fake_gpu.wants[want]), 0);
 }
 
-START_TEST(kinds_are_off_between_windows)
+START_TEST(activity_kinds_are_off_between_windows)
 {
     session_start(ACTION_SKIP, false);
     session_sleep(50);
@@ -402,11 +400,11 @@ START_TEST(kinds_are_off_between_windows)
                           atomic_load(&fake_gpu.wants[GPU_WANT_SOON]),
                       0);
     session_step(ACTION_WARMUP);
-    until_wanted(GPU_WANT_ALL);
+    await_want(GPU_WANT_ALL);
     ck_assert_uint_eq(atomic_load(&fake_gpu.wants[GPU_WANT_SOON]), 0);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
-    until_wanted(GPU_WANT_SOON);
+    await_want(GPU_WANT_SOON);
     session_step(ACTION_SKIP);
     session_sleep(300);
     atomic_store(&fake_gpu.wants[GPU_WANT_SOON], 0);
@@ -414,14 +412,14 @@ START_TEST(kinds_are_off_between_windows)
     session_step(ACTION_WARMUP);
     session_sleep(30);
     session_step(ACTION_SKIP);
-    until_wanted(GPU_WANT_NOTHING);
+    await_want(GPU_WANT_NOTHING);
     session_end();
 }
 END_TEST
 
 /* ---- graphs, ranges, waits, memory ----------------------------------------------------------- */
 
-START_TEST(graph_nodes_know_who_captured_them)
+START_TEST(graph_nodes_name_the_operator_that_captured_them)
 {
     begin();
     session_open("capturing");
@@ -449,12 +447,12 @@ START_TEST(graph_nodes_know_who_captured_them)
     ck_assert_uint_eq(trace_count(&t, 's', "ac2g"), 1);
     ck_assert_uint_eq(trace_count(&t, 'f', "ac2g"), 3);
     ck_assert_ptr_nonnull(strstr(trace_event(&t, 'X', "\"node\""), "capturing"));
-    trace_check_lost(&t, "total", 0); /* the captured launch is not waited for */
+    trace_check_lost(&t, "total", 0); /* the captured launch has no kernel */
     trace_free(&t);
 }
 END_TEST
 
-START_TEST(launches_of_graphs_that_bring_nothing_are_counted)
+START_TEST(counts_graph_launches_without_work)
 {
     begin();
     for (unsigned i = 1; i <= 3; i++) {
@@ -474,7 +472,7 @@ START_TEST(launches_of_graphs_that_bring_nothing_are_counted)
 }
 END_TEST
 
-START_TEST(ranges_stand_where_their_kernels_ran)
+START_TEST(ranges_extend_over_their_kernels_on_the_gpu)
 {
     begin();
     session_open("outer");
@@ -499,7 +497,7 @@ START_TEST(ranges_stand_where_their_kernels_ran)
 }
 END_TEST
 
-START_TEST(driver_memory_stands_on_the_caller)
+START_TEST(driver_memory_stands_in_the_callers_row)
 {
     begin();
     struct happened h = fake_gpu_hooked("cudaMalloc", CAT_CUDA_RUNTIME);
@@ -536,7 +534,7 @@ static void *many_launches(void *from)
     return NULL;
 }
 
-START_TEST(many_threads)
+START_TEST(joins_launches_of_many_threads)
 {
     begin();
     pthread_t threads[4];
@@ -562,9 +560,9 @@ static void *end_range(void *unused)
     return unused;
 }
 
-/* The range is reported when its thread opens the next one, after spans that ended later. Spans
- * are searched by their ends. */
-START_TEST(a_range_that_ends_on_another_thread_is_in_nobodys_way)
+/* cprof records such a range when its thread opens the next range, after spans that ended later. It
+ * searches spans by their ends. */
+START_TEST(joins_launches_beside_a_range_ended_elsewhere)
 {
     enum { BEFORE = 8 };
     struct happened h[BEFORE + 20];
@@ -583,7 +581,7 @@ START_TEST(a_range_that_ends_on_another_thread_is_in_nobodys_way)
     for (int i = BEFORE; i < BEFORE + _i; i++)
         h[i] = fake_gpu_hooked("cudaLaunchKernel", CAT_CUDA_RUNTIME);
     session_close("operator");
-    session_sleep(50); /* usually rings are drained before CUPTI's records arrive */
+    session_sleep(50); /* the rings are drained before CUPTI's records arrive */
     for (int i = 0; i < BEFORE + _i; i++) {
         struct gpu_record call =
             fake_gpu_call_record("cudaLaunchKernel", 10 + (uint32_t)i, h[i], 0, EFFECT_KERNEL);
@@ -609,18 +607,18 @@ Suite *suite_join(void)
     tcase_add_loop_test(c, joins_a_launch, 0, (int)(sizeof rows / sizeof *rows));
     tcase_add_test(c, a_kernel_belongs_to_the_window_of_its_launch);
     tcase_add_test(c, later_windows_do_not_wait_for_earlier_ones);
-    tcase_add_test(c, correlations_wrap);
-    tcase_add_test(c, a_kernel_that_comes_after_its_file_is_counted_as_late);
-    tcase_add_test(c, faults_are_counted);
-    tcase_add_test(c, at_exit_a_running_kernel_is_waited_for);
-    tcase_add_test(c, at_the_deadline_what_is_there_is_written);
-    tcase_add_test(c, kinds_are_off_between_windows);
-    tcase_add_test(c, graph_nodes_know_who_captured_them);
-    tcase_add_test(c, launches_of_graphs_that_bring_nothing_are_counted);
-    tcase_add_test(c, ranges_stand_where_their_kernels_ran);
-    tcase_add_test(c, driver_memory_stands_on_the_caller);
-    tcase_add_test(c, many_threads);
-    tcase_add_loop_test(c, a_range_that_ends_on_another_thread_is_in_nobodys_way, 0, 20);
+    tcase_add_test(c, joins_ids_across_their_wrap);
+    tcase_add_test(c, counts_a_kernel_after_its_file_as_late);
+    tcase_add_test(c, counts_cuptis_faults);
+    tcase_add_test(c, exit_waits_for_a_running_kernel);
+    tcase_add_test(c, writes_the_trace_at_the_exit_deadline);
+    tcase_add_test(c, activity_kinds_are_off_between_windows);
+    tcase_add_test(c, graph_nodes_name_the_operator_that_captured_them);
+    tcase_add_test(c, counts_graph_launches_without_work);
+    tcase_add_test(c, ranges_extend_over_their_kernels_on_the_gpu);
+    tcase_add_test(c, driver_memory_stands_in_the_callers_row);
+    tcase_add_test(c, joins_launches_of_many_threads);
+    tcase_add_loop_test(c, joins_launches_beside_a_range_ended_elsewhere, 0, 20);
     suite_add_tcase(s, c);
     return s;
 }

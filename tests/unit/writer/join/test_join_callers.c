@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h: what a call and its kernel report of the spans around them. */
+/* Tests of writer/join/join.h: which of the spans around a launch its call and its kernel name. */
 #include "writer/join/join.h"
 
 #include <check.h>
@@ -13,11 +13,11 @@
 #define MOST_SPANS 5
 
 /* Spans around a launch, the outermost first. o: operator, r: range, c: call of a communication
- * library with its sizes, l: call of a matrix library. */
+ * library, l: call of a matrix library. */
 static const struct {
     const char *spans;
     int external; /* index of the span behind `External id`; -1: none */
-    bool sends;   /* the kernel is a transfer's */
+    bool sends;   /* the kernel is a transfer's and names the collective */
 } chains[] = {
     {"", -1, false},
     {"o", 0, false},
@@ -28,7 +28,7 @@ static const struct {
     {"l", 0, false},
     {"ol", 0, false},
     {"rl", 0, false},
-    /* Libraries mark their calls by NVTX, but readers search for an operator. */
+    /* Libraries mark their calls with NVTX ranges, but readers of traces search for an operator. */
     {"or", 0, false},
     {"orr", 0, false},
     {"olr", 0, false},
@@ -60,7 +60,7 @@ static enum category category_of(char kind)
 }
 
 /* What preload/collectives/collectives.c writes: {"Collective name": "allreduce"}. */
-static void say_what_is_sent(struct open_span *span)
+static void add_collective_name(struct open_span *span)
 {
     static const char key[] = "Collective name", text[] = "allreduce";
     uint8_t data[64], *to = data;
@@ -78,7 +78,17 @@ static void say_what_is_sent(struct open_span *span)
     span_data_done(thread_log_get(), span, DATA_ARGS, n);
 }
 
-START_TEST(the_spans_around_a_launch)
+/* The call and the kernel name this span. */
+static void check_named(const struct trace *t, double id, const char *spans)
+{
+    static const char *const rows[] = {"\"cudaLaunchKernel\"", "\"the_kernel\""};
+    for (size_t i = 0; i < 2; i++) {
+        const char *line = trace_event(t, 'X', rows[i]);
+        ck_assert_msg(trace_number(line, "External id") == id, "inside %s: %s", spans, line);
+    }
+}
+
+START_TEST(a_launch_names_the_span_around_it)
 {
     static const char *const names[MOST_SPANS] = {"span_0", "span_1", "span_2", "span_3", "span_4"};
     const char *spans = chains[_i].spans;
@@ -89,7 +99,7 @@ START_TEST(the_spans_around_a_launch)
         struct open_span *span = span_open(thread_log_get(), names[i], category_of(spans[i]),
                                            names[i], (uint32_t)strlen(names[i]));
         if (spans[i] == 'c')
-            say_what_is_sent(span);
+            add_collective_name(span);
     }
     fake_gpu_launch("the_kernel", 5);
     for (size_t i = n; i-- > 0;)
@@ -104,10 +114,8 @@ START_TEST(the_spans_around_a_launch)
         wanted = trace_number(trace_event(&t, 'X', quoted), "External id");
         ck_assert(wanted > 0);
     }
-    const char *call = trace_event(&t, 'X', "\"cudaLaunchKernel\"");
-    ck_assert_msg(trace_number(call, "External id") == wanted, "inside %s: %s", spans, call);
+    check_named(&t, wanted, spans);
     const char *kernel = trace_event(&t, 'X', "\"the_kernel\"");
-    ck_assert_msg(trace_number(kernel, "External id") == wanted, "inside %s: %s", spans, kernel);
     bool sends = strstr(kernel, "\"Collective name\": \"allreduce\"") != NULL;
     ck_assert_msg(sends == chains[_i].sends, "inside %s: %s", spans, kernel);
     trace_check_lost(&t, "total", 0);
@@ -115,75 +123,73 @@ START_TEST(the_spans_around_a_launch)
 }
 END_TEST
 
-static _Atomic int moment; /* 1: CUPTI is being flushed; 2: the operator has ended since */
+static _Atomic int phase; /* 1: CUPTI is being flushed; 2: the operator has ended since */
 
 static void wait_for(int what)
 {
-    while (atomic_load(&moment) != what)
+    while (atomic_load(&phase) != what)
         session_sleep(1);
 }
 
-static void flush_takes_a_while(void)
+static void wait_in_flush(void)
 {
-    atomic_store(&moment, 1);
+    atomic_store(&phase, 1);
     wait_for(2);
 }
 
-/* Rings are drained before CUPTI is flushed. An operator that ends in between is neither ended
- * nor open at that moment. _i: a range lies between it and the launch, and was drained. */
-START_TEST(an_operator_that_ends_while_cupti_is_flushed)
+/* The cprof thread drains rings before it flushes CUPTI. An operator that ends during the flush is
+ * no longer open, and its record is not drained yet. _i: a range, whose record is drained, lies
+ * between the operator and the launch. */
+START_TEST(finds_an_operator_that_ends_during_a_flush)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    span_open(thread_log_get(), &moment, CAT_CPU_OP, "operator", 8);
+    span_open(thread_log_get(), &phase, CAT_CPU_OP, "operator", 8);
     if (_i)
         span_open(thread_log_get(), &chains, CAT_USER_ANNOTATION, "range", 5);
     struct happened h = fake_gpu_work();
     if (_i)
         span_close(thread_log_get(), &chains);
-    session_span("later"); /* all that ended before it is known */
+    session_span("later"); /* cprof then knows all spans that ended before */
     session_sleep(100);
     struct gpu_record call = fake_gpu_call_record("cudaLaunchKernel", 5, h, 0, EFFECT_KERNEL);
     struct gpu_record work = fake_gpu_kernel_record("the_kernel", 5, h.end + 10);
     fake_gpu_deliver(&work);
-    atomic_store(&fake_gpu.meanwhile, flush_takes_a_while);
+    atomic_store(&fake_gpu.meanwhile, wait_in_flush);
     wait_for(1);
     fake_gpu_deliver(&call);
-    span_close(thread_log_get(), &moment);
-    atomic_store(&moment, 2);
+    span_close(thread_log_get(), &phase);
+    atomic_store(&phase, 2);
     session_sleep(100);
     session_step(ACTION_SKIP);
     session_end();
     struct trace t = session_trace(2);
     double wanted = trace_number(trace_event(&t, 'X', "\"operator\""), "External id");
     ck_assert(wanted > 0);
-    const char *row = trace_event(&t, 'X', "\"cudaLaunchKernel\"");
-    ck_assert_msg(trace_number(row, "External id") == wanted, "%s", row);
-    row = trace_event(&t, 'X', "\"the_kernel\"");
-    ck_assert_msg(trace_number(row, "External id") == wanted, "%s", row);
+    check_named(&t, wanted, "operator");
     trace_check_lost(&t, "total", 0);
     trace_free(&t);
 }
 END_TEST
 
 static _Atomic unsigned spans_since; /* spans recorded since a flush began */
-static _Atomic bool goes_on;
+static _Atomic bool records;
 
-/* Enough spans that the ring is not empty. */
-static void flush_takes_ms(void)
+/* Until the ring has spans again. */
+static void wait_for_spans_in_flush(void)
 {
     atomic_store(&spans_since, 0);
-    while (atomic_load(&goes_on) && atomic_load(&spans_since) < 3)
+    while (atomic_load(&records) && atomic_load(&spans_since) < 3)
         session_sleep(1);
 }
 
-/* A range from before the window, which has no record, ends around a launch. The thread goes on
- * recording, so its ring is never empty. Records must not wait for such a range longer than the
- * window. */
-START_TEST(a_range_of_before_that_ends_around_a_launch)
+/* A range that began before the window ends around a launch and has no record. The thread goes on
+ * recording, so its ring is never empty. The launch must not wait for the range longer than its
+ * window is open. */
+START_TEST(joins_a_launch_inside_a_range_from_before_the_window)
 {
     static const char range;
-    atomic_store(&goes_on, true);
+    atomic_store(&records, true);
     session_start(ACTION_SKIP, false);
     span_open(thread_log_get(), &range, CAT_USER_ANNOTATION, "epoch", 5);
     session_step(ACTION_ACTIVE_AND_SAVE);
@@ -199,37 +205,34 @@ START_TEST(a_range_of_before_that_ends_around_a_launch)
     /* only the cprof thread may translate ticks */
     uint64_t until = clock_monotonic_ns() + 500000000;
     while (clock_monotonic_ns() < until) {
-        atomic_store(&fake_gpu.meanwhile, flush_takes_ms);
+        atomic_store(&fake_gpu.meanwhile, wait_for_spans_in_flush);
         session_span("later");
         atomic_fetch_add(&spans_since, 1);
         usleep(20);
     }
-    atomic_store(&goes_on, false);
+    atomic_store(&records, false);
     session_step(ACTION_SKIP);
     session_end();
     struct trace t = session_trace(2);
     trace_check_lost(&t, "total", 0);
     double wanted = trace_number(trace_event(&t, 'X', "\"operator\""), "External id");
-    const char *row = trace_event(&t, 'X', "\"cudaLaunchKernel\"");
-    ck_assert_msg(trace_number(row, "External id") == wanted, "%s", row);
-    row = trace_event(&t, 'X', "\"the_kernel\"");
-    ck_assert_msg(trace_number(row, "External id") == wanted, "%s", row);
+    check_named(&t, wanted, "operator");
     trace_free(&t);
 }
 END_TEST
 
-/* A graph captured around NCCL: each launch sends again. */
-START_TEST(a_transfer_in_a_graph)
+/* A graph captured around a call of NCCL sends again with each launch. */
+START_TEST(each_graph_launch_repeats_its_transfer)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
     struct thread_log *log = thread_log_get();
-    say_what_is_sent(span_open(log, &moment, CAT_COLLECTIVE, "ncclAllReduce", 13));
+    add_collective_name(span_open(log, &phase, CAT_COLLECTIVE, "ncclAllReduce", 13));
     span_open(log, &chains, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
     struct happened h = fake_gpu_work();
     emit_graph_node(log, 100, 0, true);
     span_close(log, &chains);
-    span_close(log, &moment);
+    span_close(log, &phase);
     span_open(log, &chains, CAT_CUDA_RUNTIME, "cudaLaunchKernel", 16);
     emit_graph_node(log, 101, 0, true); /* another library's kernel */
     span_close(log, &chains);
@@ -256,7 +259,7 @@ START_TEST(a_transfer_in_a_graph)
     struct trace t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "sends"), 2);
     ck_assert_uint_eq(trace_named(&t, 'X', "computes"), 2);
-    unsigned told = 0; /* reported on the call and on both kernels */
+    unsigned told = 0; /* by the call and by both kernels */
     for (const char *at = t.text; (at = strstr(at, "\"Collective name\": \"allreduce\"")); at++)
         told++;
     ck_assert_uint_eq(told, 3);
@@ -272,10 +275,11 @@ Suite *suite_join_callers(void)
     TCase *c = tcase_create("join_callers");
     tcase_add_checked_fixture(c, setup, session_teardown);
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, the_spans_around_a_launch, 0, (int)(sizeof chains / sizeof *chains));
-    tcase_add_loop_test(c, an_operator_that_ends_while_cupti_is_flushed, 0, 2);
-    tcase_add_test(c, a_range_of_before_that_ends_around_a_launch);
-    tcase_add_test(c, a_transfer_in_a_graph);
+    tcase_add_loop_test(c, a_launch_names_the_span_around_it, 0,
+                        (int)(sizeof chains / sizeof *chains));
+    tcase_add_loop_test(c, finds_an_operator_that_ends_during_a_flush, 0, 2);
+    tcase_add_test(c, joins_a_launch_inside_a_range_from_before_the_window);
+    tcase_add_test(c, each_graph_launch_repeats_its_transfer);
     suite_add_tcase(s, c);
     return s;
 }

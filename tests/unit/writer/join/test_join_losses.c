@@ -23,6 +23,35 @@ static void setup(void)
     atomic_store(&fake_gpu.since, 0);
 }
 
+/* Begins the first window. */
+static void begin(void)
+{
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+}
+
+/* Ends the window and the program. */
+static void finish(void)
+{
+    session_step(ACTION_SKIP);
+    session_end();
+}
+
+/* A query that CUPTI reports like a wait. */
+static void deliver_query(uint32_t correlation)
+{
+    struct gpu_record r = {.kind = GPU_SYNC,
+                           .correlation = correlation,
+                           .start = clock_ticks(),
+                           .device = 0,
+                           .context = 1,
+                           .stream = 7};
+    r.end = r.start + 1000;
+    r.sync.type = 3;
+    r.sync.event = GPU_NONE;
+    fake_gpu_deliver(&r);
+}
+
 /* A call that its hook reports and CUPTI does not. */
 static void hooked_call(const char *name)
 {
@@ -34,9 +63,9 @@ static void hooked_call(const char *name)
 
 /* ---- no call --------------------------------------------------------------------------------- */
 
-/* CUPTI gives no ids while it records no calls: when it refuses them, and while kinds are
- * switched. */
-START_TEST(kernels_without_correlation_stand_in_each_window)
+/* CUPTI gives a kernel no id while it records no calls: after it refused to, and while cprof
+ * switches activity kinds. */
+START_TEST(writes_kernels_without_an_id_in_each_window)
 {
     session_start(ACTION_SKIP, false);
     for (unsigned i = 0; i < 3; i++) {
@@ -58,9 +87,17 @@ START_TEST(kernels_without_correlation_stand_in_each_window)
 }
 END_TEST
 
-/* After a pause, an id that is not greater than the newest one belongs to a new count. A
- * record without an id begins none. */
-START_TEST(a_wait_without_a_call_begins_no_count_of_ids)
+/* On the cprof thread, while it collects. */
+static void deliver_and_return_buffers(void)
+{
+    deliver_query(0);
+    atomic_store(&fake_gpu.kept_back, false);
+}
+
+/* After a pause, an id that is not greater than the newest id begins a new count. A record without
+ * an id must not: neither a record of the window that is being finished, nor, with _i, one of the
+ * next window. */
+START_TEST(a_wait_without_an_id_begins_no_count_of_ids)
 {
     session_start(ACTION_ACTIVE_AND_SAVE, false);
     fake_gpu_launch("kernel", 100);
@@ -71,24 +108,25 @@ START_TEST(a_wait_without_a_call_begins_no_count_of_ids)
     atomic_store(&fake_gpu.since, 0);
     session_step(ACTION_ACTIVE_AND_SAVE);
     session_span("span");
-    struct gpu_record r = {
-        .kind = GPU_SYNC, .start = clock_ticks(), .device = 0, .context = 1, .stream = 7};
-    r.end = r.start + 1000;
-    r.sync.type = 3;
-    r.sync.event = GPU_NONE;
-    fake_gpu_deliver(&r);
-    session_step(ACTION_SKIP);
-    session_end();
+    if (_i == 0) {
+        deliver_query(0);
+    } else {
+        atomic_store(&fake_gpu.kept_back, true);
+        session_step(ACTION_ACTIVE_AND_SAVE);
+        atomic_store(&fake_gpu.meanwhile, deliver_and_return_buffers);
+        session_await_trace(3);
+    }
+    finish();
     ck_assert_uint_eq(correlation_extend(101), 101);
 }
 END_TEST
 
-START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
+START_TEST(forgets_records_outside_of_windows)
 {
     session_start(ACTION_SKIP, false);
     for (uint32_t i = 0; i < 5; i++) {
         session_step(ACTION_WARMUP);
-        fake_gpu_kernel("of the warmup", 100 + i); /* called before calls were recorded */
+        fake_gpu_kernel("of the warmup", 100 + i); /* its call came before CUPTI recorded calls */
         session_sleep(30);
         session_step(ACTION_ACTIVE_AND_SAVE);
         session_span("span");
@@ -104,11 +142,11 @@ START_TEST(what_waits_for_a_call_outside_of_windows_does_not_pile_up)
 }
 END_TEST
 
-/* CUPTI dropped their calls. The records stay in place and are counted, and none waits for ever. */
-START_TEST(what_no_call_comes_for_is_counted_but_for_waits)
+/* CUPTI dropped the calls of these records. They are written and counted, and none is held for
+ * ever. */
+START_TEST(counts_records_without_a_call_except_waits)
 {
-    session_start(ACTION_SKIP, false);
-    session_step(ACTION_ACTIVE_AND_SAVE);
+    begin();
     session_span("span");
     fake_gpu_kernel("kernel", 100);
     struct gpu_record r = {.kind = GPU_MEMORY,
@@ -123,22 +161,12 @@ START_TEST(what_no_call_comes_for_is_counted_but_for_waits)
     r.memory.kind = 3; /* device */
     r.memory.tid = (uint32_t)syscall(SYS_gettid);
     fake_gpu_deliver(&r);
-    r = (struct gpu_record){.kind = GPU_SYNC,
-                            .correlation = 102,
-                            .start = clock_ticks(),
-                            .device = 0,
-                            .context = 1,
-                            .stream = 7};
-    r.end = r.start + 1000;
-    r.sync.type = 3;
-    r.sync.event = GPU_NONE;
-    fake_gpu_deliver(&r);
+    deliver_query(102);
     session_sleep(50);
-    session_step(ACTION_SKIP);
-    session_end();
+    finish();
     struct trace t = session_trace(2);
     trace_check_lost(&t, "gpu_without_call", 2);
-    trace_check_lost(&t, "total", 2); /* a query that is not shown is no longer waited for */
+    trace_check_lost(&t, "total", 2); /* the query is no loss */
     ck_assert_uint_eq(trace_named(&t, 'X', "kernel"), 1);
     ck_assert_uint_eq(trace_count(&t, 'X', "cuda_sync"), 0);
     ck_assert_ptr_nonnull(strstr(t.text, "123456"));
@@ -147,13 +175,12 @@ START_TEST(what_no_call_comes_for_is_counted_but_for_waits)
 }
 END_TEST
 
-/* cprof enables kernels before calls, so that each call of a window has its kernel. Another
- * thread's call in between, right before the window, has a kernel but no record. A call that a
- * hook reported is still missed. */
-START_TEST(what_was_called_before_the_window_is_not_missed)
+/* cprof enables kernels before calls, so that each call of a window has its kernel. A call that
+ * another thread makes in between has a kernel but no record: no loss. If a hook reported a call
+ * of the window without a record, the kernel may be its own and counts as a loss. */
+START_TEST(ignores_kernels_called_before_the_window)
 {
-    session_start(ACTION_SKIP, false);
-    session_step(ACTION_ACTIVE_AND_SAVE);
+    begin();
     session_span("span");
     fake_gpu_kernel("called before", 10);
     fake_gpu_launch("launched", 12);
@@ -167,8 +194,7 @@ START_TEST(what_was_called_before_the_window_is_not_missed)
     fake_gpu_kernel("call was dropped", 20);
     fake_gpu_launch("launched", 22);
     session_sleep(50);
-    session_step(ACTION_SKIP);
-    session_end();
+    finish();
     struct trace t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "called before"), 0);
     ck_assert_uint_eq(trace_named(&t, 'X', "launched"), 2);
@@ -194,24 +220,15 @@ static void late_span(uint64_t start)
 
 static void late_launch(uint32_t correlation, uint64_t start)
 {
-    struct gpu_record r = {.kind = GPU_CALL,
-                           .name = "cuLaunchKernel",
-                           .name_len = 14,
-                           .correlation = correlation,
-                           .start = start,
-                           .end = start + 100,
-                           .device = GPU_NONE,
-                           .context = GPU_NONE,
-                           .stream = GPU_NONE};
-    r.call.tid = (uint32_t)syscall(SYS_gettid);
-    r.call.effect = EFFECT_KERNEL;
+    struct happened h = {start, start + 100};
+    struct gpu_record r = fake_gpu_call_record("cuLaunchKernel", correlation, h, 0, EFFECT_KERNEL);
     fake_gpu_deliver(&r);
     fake_gpu_kernel("of a late call", correlation);
 }
 
-/* Records of the last window and the one before. A record that comes after its file was
+/* Records of the last window and of the window before it. A record that arrives after its file was
  * completed is counted in the file that is being written. */
-START_TEST(what_comes_after_its_file_is_counted_however_old_it_is)
+START_TEST(counts_late_records_of_any_age)
 {
     uint64_t in[2];
     session_start(ACTION_SKIP, false);
@@ -232,8 +249,7 @@ START_TEST(what_comes_after_its_file_is_counted_however_old_it_is)
     late_launch(2, in[1]);
     late_launch(3, between);
     session_sleep(100);
-    session_step(ACTION_SKIP);
-    session_end();
+    finish();
     struct trace t = session_trace(6);
     trace_check_lost(&t, "late", 2 + 2 * 2);
     trace_check_lost(&t, "total", 2 + 2 * 2);
@@ -241,11 +257,10 @@ START_TEST(what_comes_after_its_file_is_counted_however_old_it_is)
 }
 END_TEST
 
-/* A kernel seemed to belong to a call before all windows, but its call was in one. */
-START_TEST(the_call_of_what_was_not_missed_is_late_when_it_comes)
+/* A kernel seems to be of a call before all windows. Then its call arrives and was in a window. */
+START_TEST(counts_the_late_call_of_an_ignored_kernel)
 {
-    session_start(ACTION_SKIP, false);
-    session_step(ACTION_ACTIVE_AND_SAVE);
+    begin();
     uint64_t in = clock_ticks();
     session_span("span");
     session_step(ACTION_SKIP);
@@ -259,8 +274,7 @@ START_TEST(the_call_of_what_was_not_missed_is_late_when_it_comes)
     session_span("span");
     late_launch(10, in);
     session_sleep(100);
-    session_step(ACTION_SKIP);
-    session_end();
+    finish();
     struct trace t = session_trace(4);
     ck_assert_uint_eq(trace_named(&t, 'X', "called before"), 0);
     trace_check_lost(&t, "total", 0);
@@ -272,21 +286,19 @@ START_TEST(the_call_of_what_was_not_missed_is_late_when_it_comes)
 END_TEST
 
 /* A span that its file shows as unfinished is not late when it ends, even two windows later. */
-START_TEST(what_stands_as_unfinished_is_not_late)
+START_TEST(the_end_of_an_unfinished_span_is_not_late)
 {
-    session_start(ACTION_SKIP, false);
-    session_step(ACTION_ACTIVE_AND_SAVE);
+    begin();
     session_open("long");
     session_span("span");
     for (unsigned i = 0; i < 2; i++) {
         session_step(ACTION_SKIP);
-        session_sleep(700); /* longer than spans are waited for */
+        session_sleep(700); /* longer than cprof waits for the end of a span */
         session_step(ACTION_ACTIVE_AND_SAVE);
         session_span("span");
     }
     session_close("long");
-    session_step(ACTION_SKIP);
-    session_end();
+    finish();
     for (int64_t batch = 2; batch <= 6; batch += 2) {
         struct trace t = session_trace(batch);
         ck_assert_uint_eq(trace_named(&t, 'X', "long"), batch == 2);
@@ -299,7 +311,7 @@ END_TEST
 /* ---- failing --------------------------------------------------------------------------------- */
 
 /* One window waits for CUPTI and the next one records when a write fails. */
-START_TEST(what_is_dropped_with_a_window_is_counted)
+START_TEST(counts_events_dropped_with_a_window)
 {
     char command[sizeof session_folder + 32];
     session_start(ACTION_ACTIVE_AND_SAVE, false);
@@ -314,7 +326,7 @@ START_TEST(what_is_dropped_with_a_window_is_counted)
     session_await(".part", 2);
     snprintf(command, sizeof command, "rm '%s'/t2.json.*.part", session_folder);
     ck_assert_int_eq(system(command), 0);
-    /* At least this many: on a busy machine the failing write may come before the first. */
+    /* A lower bound: on a busy machine the write may fail before the first span. */
     unsigned dropped = 0;
     for (; !writer_is_off(); dropped++) {
         session_span("dropped");
@@ -326,7 +338,7 @@ START_TEST(what_is_dropped_with_a_window_is_counted)
     ck_assert_uint_eq(capture_lines(said, "1 trace, 2 events, at least "), 1);
     const char *lost =
         strstr(said, "1 trace, 2 events, at least ") + strlen("1 trace, 2 events, at least ");
-    /* The last one may have begun after recording stopped. */
+    /* The last span may have begun after recording stopped. */
     ck_assert_uint_ge(strtoul(lost, NULL, 10) + 1, dropped);
 }
 END_TEST
@@ -334,22 +346,15 @@ END_TEST
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* CUPTI reports the context of a wait, and cprof may not know its device. */
-START_TEST(a_row_of_no_device_has_no_devices_name)
+START_TEST(names_the_row_of_an_unknown_device)
 {
-    session_start(ACTION_SKIP, false);
-    session_step(ACTION_ACTIVE_AND_SAVE);
+    begin();
     fake_gpu_launch("kernel", 1);
-    struct gpu_record r = {.kind = GPU_KERNEL,
-                           .name = "elsewhere",
-                           .name_len = 9,
-                           .start = clock_ticks(),
-                           .device = GPU_NONE,
-                           .context = 9,
-                           .stream = 7};
-    r.end = r.start + 1000;
+    struct gpu_record r = fake_gpu_kernel_record("elsewhere", 0, clock_ticks());
+    r.device = GPU_NONE;
+    r.context = 9;
     fake_gpu_deliver(&r);
-    session_step(ACTION_SKIP);
-    session_end();
+    finish();
     struct trace t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "elsewhere"), 1);
     const char *name = trace_event(&t, 'M', "\"process_name\", \"pid\": 4294967295");
@@ -360,26 +365,16 @@ START_TEST(a_row_of_no_device_has_no_devices_name)
 }
 END_TEST
 
-/* All at the same time on one stream: as many rows as allowed, none overlapping, and the rest is
- * counted. */
-START_TEST(what_finds_no_row_is_counted)
+/* Kernels of the same time on one stream need a row each. Kernels above the limit are counted. */
+START_TEST(counts_kernels_without_a_row)
 {
-    session_start(ACTION_SKIP, false);
-    session_step(ACTION_ACTIVE_AND_SAVE);
+    begin();
     session_span("span");
-    struct gpu_record r = {.kind = GPU_KERNEL,
-                           .name = "at once",
-                           .name_len = 7,
-                           .start = clock_ticks(),
-                           .device = 0,
-                           .context = 1,
-                           .stream = 7};
-    r.end = r.start + 20000;
+    struct gpu_record r = fake_gpu_kernel_record("at once", 0, clock_ticks());
     for (unsigned i = 0; i < LANES_OVERLAPS + 3; i++)
         fake_gpu_deliver(&r);
     session_sleep(50);
-    session_step(ACTION_SKIP);
-    session_end();
+    finish();
     struct trace t = session_trace(2);
     ck_assert_uint_eq(trace_named(&t, 'X', "at once"), LANES_OVERLAPS);
     ck_assert_ptr_nonnull(strstr(t.text, "\"gpu_rows_full\": 3, "));
@@ -402,8 +397,15 @@ static void edge(enum edge_kind kind, bool kept, bool keep)
     writer_edge(&e);
 }
 
+static struct trace region_trace(const char *name)
+{
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/%s", session_folder, name);
+    return trace_read(path);
+}
+
 /* The second region begins while CUPTI still has a buffer of the first. */
-START_TEST(regions_that_follow_each_other_have_their_kernels)
+START_TEST(consecutive_regions_have_their_own_kernels)
 {
     session_start(ACTION_SKIP, false);
     edge(EDGE_START, false, true);
@@ -421,15 +423,12 @@ START_TEST(regions_that_follow_each_other_have_their_kernels)
     session_sleep(60);
     edge(EDGE_LAST, false, false);
     writer_finish();
-    char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s/t0.json", session_folder);
-    struct trace t = trace_read(path);
+    struct trace t = region_trace("t0.json");
     ck_assert_uint_eq(trace_named(&t, 'X', "first"), 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "second"), 0);
     trace_check_lost(&t, "total", 0);
     trace_free(&t);
-    snprintf(path, sizeof path, "%s/t0-2.json", session_folder);
-    t = trace_read(path);
+    t = region_trace("t0-2.json");
     ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
     ck_assert_uint_eq(trace_named(&t, 'X', "second"), 1);
     trace_check_lost(&t, "total", 0);
@@ -437,21 +436,21 @@ START_TEST(regions_that_follow_each_other_have_their_kernels)
 }
 END_TEST
 
-/* A persistent kernel holds back its buffer as long as the program runs. */
-START_TEST(what_never_ends_holds_its_window_while_nothing_else_comes)
+/* CUPTI does not return the buffer of a kernel that runs as long as the program. */
+START_TEST(a_running_kernel_holds_its_window)
 {
     uint64_t second = (uint64_t)clock_ticks_per_second(), now = clock_ticks();
     struct gpu_side g = {.source = &fake_gpu_source, .came = now - 60 * second};
     struct window w = {.closed_at = now - 60 * second, .end = now - 60 * second};
     w.gpu.launches_waiting = 1;
     atomic_store(&fake_gpu.kept_back, true);
-    /* no record came since: the kernel may still run */
+    /* no record arrived since: the kernel may still run */
     ck_assert(!gpu_side_complete(&g, &w, false));
     g.came = now - 40 * second;
-    ck_assert(!gpu_side_complete(&g, &w, false)); /* other records came for 20 s */
+    ck_assert(!gpu_side_complete(&g, &w, false)); /* other records arrived for 20 s */
     g.came = now;
     ck_assert(gpu_side_complete(&g, &w, false));
-    w.gpu.last = now - 10 * second; /* a record of the window came since */
+    w.gpu.last = now - 10 * second; /* a record of the window arrived */
     ck_assert(!gpu_side_complete(&g, &w, false));
     atomic_store(&fake_gpu.kept_back, false);
 }
@@ -463,19 +462,19 @@ Suite *suite_join_losses(void)
     TCase *c = tcase_create("join_losses");
     tcase_add_checked_fixture(c, setup, session_teardown);
     tcase_set_timeout(c, 60);
-    tcase_add_test(c, kernels_without_correlation_stand_in_each_window);
-    tcase_add_test(c, a_wait_without_a_call_begins_no_count_of_ids);
-    tcase_add_test(c, what_waits_for_a_call_outside_of_windows_does_not_pile_up);
-    tcase_add_test(c, what_no_call_comes_for_is_counted_but_for_waits);
-    tcase_add_test(c, what_was_called_before_the_window_is_not_missed);
-    tcase_add_test(c, what_comes_after_its_file_is_counted_however_old_it_is);
-    tcase_add_test(c, the_call_of_what_was_not_missed_is_late_when_it_comes);
-    tcase_add_test(c, what_stands_as_unfinished_is_not_late);
-    tcase_add_test(c, what_is_dropped_with_a_window_is_counted);
-    tcase_add_test(c, a_row_of_no_device_has_no_devices_name);
-    tcase_add_test(c, what_finds_no_row_is_counted);
-    tcase_add_test(c, what_never_ends_holds_its_window_while_nothing_else_comes);
-    tcase_add_test(c, regions_that_follow_each_other_have_their_kernels);
+    tcase_add_test(c, writes_kernels_without_an_id_in_each_window);
+    tcase_add_loop_test(c, a_wait_without_an_id_begins_no_count_of_ids, 0, 2);
+    tcase_add_test(c, forgets_records_outside_of_windows);
+    tcase_add_test(c, counts_records_without_a_call_except_waits);
+    tcase_add_test(c, ignores_kernels_called_before_the_window);
+    tcase_add_test(c, counts_late_records_of_any_age);
+    tcase_add_test(c, counts_the_late_call_of_an_ignored_kernel);
+    tcase_add_test(c, the_end_of_an_unfinished_span_is_not_late);
+    tcase_add_test(c, counts_events_dropped_with_a_window);
+    tcase_add_test(c, names_the_row_of_an_unknown_device);
+    tcase_add_test(c, counts_kernels_without_a_row);
+    tcase_add_test(c, a_running_kernel_holds_its_window);
+    tcase_add_test(c, consecutive_regions_have_their_own_kernels);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/join/join.h: records that arrive in another order than things happened, or
+/* Tests of writer/join/join.h: records that arrive in another order than their events happened, or
  * whose call never arrives. */
 #include "writer/join/join.h"
 
@@ -38,7 +38,7 @@ static void *instantiate(void *unused)
 }
 
 /* The newer thread's ring is drained first, so its nodes arrive before their originals. */
-START_TEST(graph_nodes_know_who_captured_them_on_another_thread)
+START_TEST(graph_nodes_name_an_operator_of_another_thread)
 {
     pthread_t other;
     session_open("captured");
@@ -60,9 +60,9 @@ START_TEST(graph_nodes_know_who_captured_them_on_another_thread)
 }
 END_TEST
 
-/* CUPTI reports most queries that find all done like waits. Their calls are not shown, so none
- * arrives. */
-START_TEST(queries_take_no_place_from_calls)
+/* CUPTI reports a query that finds all work done like a wait. Traces do not show such calls, so the
+ * call of the wait never arrives. */
+START_TEST(queries_take_no_room_from_calls)
 {
     session_span("span");
     struct gpu_record query = {.kind = GPU_SYNC, .start = clock_ticks(), .device = 0, .stream = 7};
@@ -191,7 +191,7 @@ START_TEST(a_wait_names_the_recording_of_its_event)
 END_TEST
 
 /* Each thread has its own buffer, and buffers arrive in any order. */
-START_TEST(driver_memory_is_added_up_in_the_order_of_time)
+START_TEST(adds_up_driver_memory_in_order_of_time)
 {
     const struct row *row = &rows[_i];
     begin(row);
@@ -223,11 +223,11 @@ Suite *suite_join_order(void)
     TCase *c = tcase_create("join_order");
     tcase_add_checked_fixture(c, setup, session_teardown);
     tcase_set_timeout(c, 60);
-    tcase_add_test(c, graph_nodes_know_who_captured_them_on_another_thread);
-    tcase_add_test(c, queries_take_no_place_from_calls);
+    tcase_add_test(c, graph_nodes_name_an_operator_of_another_thread);
+    tcase_add_test(c, queries_take_no_room_from_calls);
     tcase_add_loop_test(c, a_runtime_call_replaces_its_driver_call, AFTER_THE_WINDOW_BEFORE, ROWS);
     tcase_add_loop_test(c, a_wait_names_the_recording_of_its_event, 0, ROWS);
-    tcase_add_loop_test(c, driver_memory_is_added_up_in_the_order_of_time, 0, ROWS);
+    tcase_add_loop_test(c, adds_up_driver_memory_in_order_of_time, 0, ROWS);
     suite_add_tcase(s, c);
     return s;
 }

@@ -58,7 +58,7 @@ static void nest(void)
     add(1, 0, 100, 900);
 }
 
-START_TEST(innermost)
+START_TEST(finds_the_innermost_span)
 {
     nest();
     const uint64_t wanted[][2] = {{99, 0},  {100, 1}, {199, 1}, {200, 2}, {219, 2}, {220, 3},
@@ -71,7 +71,7 @@ START_TEST(innermost)
 }
 END_TEST
 
-START_TEST(neighbours)
+START_TEST(knows_the_edges_around_a_time)
 {
     nest();
     struct moment m;
@@ -86,7 +86,7 @@ START_TEST(neighbours)
 }
 END_TEST
 
-START_TEST(a_parent_that_was_lost_ends_the_search)
+START_TEST(stops_at_a_lost_parent)
 {
     add(7, 6, 100, 200); /* 6 is neither known nor open */
     ck_assert_uint_eq(at(50), 0);
@@ -94,7 +94,7 @@ START_TEST(a_parent_that_was_lost_ends_the_search)
 }
 END_TEST
 
-START_TEST(more_than_is_remembered)
+START_TEST(forgets_the_oldest_spans)
 {
     for (uint64_t i = 1; i <= TIMELINE_NOTES + 1000; i++) {
         ck_assert_int_eq(timeline_oldest(t) != NULL, i > TIMELINE_NOTES);
@@ -109,7 +109,7 @@ START_TEST(more_than_is_remembered)
 }
 END_TEST
 
-START_TEST(room_is_made_for_calls_that_wait)
+START_TEST(grows_for_waiting_calls)
 {
     for (uint64_t i = 1; i <= 3 * TIMELINE_NOTES; i++) {
         ck_assert_ptr_null(timeline_oldest(t));
@@ -123,15 +123,16 @@ START_TEST(room_is_made_for_calls_that_wait)
 }
 END_TEST
 
-/* All timelines together take an eighth of the address space that is left. Once they are forgotten,
- * others get their memory. */
-START_TEST(a_limited_address_space_is_the_programs)
+/* All timelines together take an eighth of the address space that is left. New timelines get the
+ * memory of forgotten timelines. */
+START_TEST(takes_an_eighth_of_a_limited_address_space)
 {
     enum { LEFT = 512 << 20 };
     if (!alloc_is_ours) {
-        fprintf(stderr,
-                "timeline: a_limited_address_space_is_the_programs is skipped under sanitizers and "
-                "valgrind, whose memory is above any limit\n");
+        fprintf(
+            stderr,
+            "timeline: takes_an_eighth_of_a_limited_address_space is skipped under sanitizers and "
+            "valgrind, whose memory is above any limit\n");
         return;
     }
     capture_start();
@@ -159,15 +160,15 @@ START_TEST(a_limited_address_space_is_the_programs)
 }
 END_TEST
 
-START_TEST(knows_what_has_been_taken)
+START_TEST(knows_up_to_when_spans_have_arrived)
 {
-    ck_assert(timeline_knows(t, 50)); /* no such thread: nothing more can arrive */
+    ck_assert(timeline_knows(t, 50)); /* no such thread: no more spans can arrive */
     add(1, 0, 100, 200);
     ck_assert(timeline_knows(t, 100));
 }
 END_TEST
 
-START_TEST(an_open_span_of_a_live_thread)
+START_TEST(finds_an_open_span_of_a_live_thread)
 {
     ck_assert(thread_log_start(1u << 16));
     struct thread_log *log = thread_log_get();
@@ -209,7 +210,7 @@ static bool is_there(uint32_t tid)
     return it != NULL;
 }
 
-START_TEST(threads_that_have_ended_are_forgotten)
+START_TEST(forgets_threads_that_have_ended)
 {
     ck_assert(thread_log_start(1u << 16));
     ck_assert_ptr_nonnull(thread_log_get());
@@ -233,7 +234,7 @@ START_TEST(threads_that_have_ended_are_forgotten)
 }
 END_TEST
 
-START_TEST(captures_are_found_by_time)
+START_TEST(finds_captures_by_time)
 {
     ck_assert(!timeline_made_node(t, 0, 1000));
     for (uint64_t i = 0; i < TIMELINE_NODES + 10; i++)
@@ -285,7 +286,7 @@ START_TEST(ranges_extend_over_their_kernels)
 }
 END_TEST
 
-START_TEST(names_are_kept_once)
+START_TEST(keeps_each_name_once)
 {
     const char *one = names_keep("name", 4);
     ck_assert_ptr_nonnull(one);
@@ -307,18 +308,18 @@ Suite *suite_timeline(void)
     Suite *s = suite_create("timeline");
     TCase *c = tcase_create("timeline");
     tcase_add_checked_fixture(c, setup, NULL);
-    tcase_add_test(c, innermost);
-    tcase_add_test(c, neighbours);
-    tcase_add_test(c, a_parent_that_was_lost_ends_the_search);
-    tcase_add_test(c, more_than_is_remembered);
-    tcase_add_test(c, room_is_made_for_calls_that_wait);
-    tcase_add_test(c, a_limited_address_space_is_the_programs);
-    tcase_add_test(c, knows_what_has_been_taken);
-    tcase_add_test(c, an_open_span_of_a_live_thread);
-    tcase_add_test(c, threads_that_have_ended_are_forgotten);
-    tcase_add_test(c, captures_are_found_by_time);
+    tcase_add_test(c, finds_the_innermost_span);
+    tcase_add_test(c, knows_the_edges_around_a_time);
+    tcase_add_test(c, stops_at_a_lost_parent);
+    tcase_add_test(c, forgets_the_oldest_spans);
+    tcase_add_test(c, grows_for_waiting_calls);
+    tcase_add_test(c, takes_an_eighth_of_a_limited_address_space);
+    tcase_add_test(c, knows_up_to_when_spans_have_arrived);
+    tcase_add_test(c, finds_an_open_span_of_a_live_thread);
+    tcase_add_test(c, forgets_threads_that_have_ended);
+    tcase_add_test(c, finds_captures_by_time);
     tcase_add_test(c, ranges_extend_over_their_kernels);
-    tcase_add_test(c, names_are_kept_once);
+    tcase_add_test(c, keeps_each_name_once);
     suite_add_tcase(s, c);
     return s;
 }
