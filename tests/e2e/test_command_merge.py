@@ -115,7 +115,7 @@ def test_merge_aligns_the_clocks_of_two_hosts(tmp_path, off_us, both_forms):
 def test_merge_leaves_agreeing_clocks_alone(tmp_path):
     trace, said = merged(tmp_path, [training(0), training(0, host="two")])
     assert said == ["cprof: several traces of rank 0: they share its rows",
-                    "cprof: clock of two: as it is; the ends of 6 collectives agree within 0.0 us (9 of 10)"]
+                    "cprof: clock of two: unchanged; the ends of 6 collectives agree within 0.0 us (9 of 10)"]
     assert trace["merged"][1]["clock"] == {"offset_ns": 0, "error_ns": 0, "from": "wall clock", "collectives": 6}
 
 
@@ -153,7 +153,7 @@ def test_merge_reports_hosts_without_collectives(tmp_path):
     for rank in (one, two):
         rank.span("aten::mm", 0, 5)
     _, said = merged(tmp_path, [one, two])
-    assert said == ["cprof: clock of two: as it is; no collective shows how far it is off"]
+    assert said == ["cprof: clock of two: unchanged; no collective shows its error"]
 
 
 def test_clock_offset_respects_causality():

@@ -146,7 +146,7 @@ def test_row_limit_counts_hidden_rows(tmp_path):
     before = steps(tmp_path / "a.json", 50)
     after = steps(tmp_path / "b.json", 50, [(f"aten::op{n}", "cpu_op", 1 + n / 10) for n in range(10)])
     done = tool.cprof("compare", before, after, "--row-limit", 4)
-    assert done.out.count("new: aten::op") == 3 and "7 smaller ones are not shown (--row-limit -1 shows them)" in done.out
+    assert done.out.count("new: aten::op") == 3 and "7 smaller rows are not shown (--row-limit -1 shows them)" in done.out
     assert tool.cprof("compare", before, after, "--row-limit", -1).out.count("new: aten::op") == 10
 
 

@@ -319,7 +319,7 @@ def test_pages_of_large_runs_stay_small(tmp_path, monkeypatch):
     assert "30 of 2," in text and "64 of 90 devices" in text
     assert tool.cprof("stacks", path, "-o", "flames.html").rc == 0
     text = pathlib.Path("flames.html").read_text()
-    assert 500_000 < pathlib.Path("flames.html").stat().st_size <= MOST_BYTES and "small frames, and what they hold, are left out" in text
+    assert 500_000 < pathlib.Path("flames.html").stat().st_size <= MOST_BYTES and "small frames, with the frames inside them, are left out" in text
 
 
 # ---- how it looks ----

@@ -12,9 +12,9 @@
             cprof.step(samples=len(x))
         cprof.epoch()
 
-Started under LD_PRELOAD=libcprof.so the library answers; started plainly, and where ctypes does not load (subinterpreters
-of Python 3.12), every call does nothing, so that a program can keep them. All calls may be made from any thread, and none
-raises but for arguments of a wrong type. Pure Python over ctypes; nothing is loaded.
+Under LD_PRELOAD=libcprof.so the calls reach the library. Without it, and where ctypes does not load (subinterpreters of
+Python 3.12), every call does nothing, so a program can keep them. All calls may be made from any thread. They raise only
+for arguments of a wrong type. The module is pure Python over ctypes and loads no library.
 
 key_averages() and events() read traces, as the command `cprof` does, and raise a ValueError that names the file.
 """
@@ -51,7 +51,7 @@ _INT64 = range(-2**63, 2**63)
 
 
 def _say(text: str) -> None:
-    """One line on stderr, in one piece: several threads may say something."""
+    """Prints a line on stderr in one write, since several threads may print."""
     try:
         sys.stderr.write("cprof: " + text.replace("\n", " ") + "\n")
     except Exception:
@@ -59,12 +59,12 @@ def _say(text: str) -> None:
 
 
 def _bytes(text: Any) -> bytes:
-    """A text as C takes it; what is no Unicode is repaired where it is written."""
+    """A text for C. The library repairs lone surrogates when it writes the text."""
     return str(text).replace("\0", "\ufffd").encode("utf-8", "surrogatepass")
 
 
 def _real(number: Any) -> float:
-    """A number of a counter; one that is too large for any is an infinity."""
+    """A counter's number as a float; too large a number becomes infinity."""
     try:
         return float(number)
     except OverflowError:
@@ -87,7 +87,7 @@ _range_push = _function("range_push", "c_int", "c_char_p", 0)
 _range_pop = _function("range_pop", "c_int", "", -1)
 _mark = _function("mark", None, "c_char_p")
 _make = _function("marker", "c_void_p", "c_char_p c_void_p")
-# A marker hands over the same c_void_p each time: without argtypes nothing is converted.
+# A marker passes the same c_void_p in each call. Without argtypes ctypes converts nothing, which is faster.
 _marker_start = _function("marker_start", None, None)
 _marker_finish = _function("marker_finish", None, None)
 _marker_instant = _function("marker_instant", None, None)
@@ -103,45 +103,45 @@ def version() -> str:
 
 
 def step(samples: int = 0, tokens: int = 0) -> None:
-    """Marks the end of a training step that took in so many samples and tokens. From the first call on only these calls
+    """Marks the end of a training step with its numbers of samples and tokens. From the first call on, only these calls
     count steps."""
     _step(int(samples), int(tokens))
 
 
 def epoch() -> None:
-    """Marks the end of an epoch. Call it behind the epoch's last step()."""
+    """Marks the end of an epoch. Call it after the epoch's last step()."""
     _epoch()
 
 
 def action() -> Action:
-    """What is done in the step being run; SKIP without the library."""
+    """The action of the current step; SKIP without the library."""
     return Action(_action())
 
 
 def step_number() -> int:
-    """The number of the step being run, from 0; 0 without the library."""
+    """The number of the current step, from 0; 0 without the library."""
     return _step_number()
 
 
 def is_recording() -> bool:
-    """Whether a marker started now would be recorded: for what costs something to make."""
+    """Whether a marker started now would be recorded. Check it before work that only a marker needs."""
     return bool(_is_recording())
 
 
 # ---- when to record ----
 
 def start() -> None:
-    """Recording is wanted from here to stop() and nowhere else. The settings' schedule begins here with its step 0."""
+    """Limits recording to the code between start() and stop(). The settings' schedule begins anew here with its step 0."""
     _start()
 
 
 def stop() -> None:
-    """Ends what start() began, and saves what is active. Inside another start() it only counts."""
+    """Ends the region of start(), and saves the active steps. In nested regions only the outermost stop() has an effect."""
     _stop()
 
 
 class Profile:
-    """What `with profile() as p` gives: start() and stop() around a block, for users of torch.profiler."""
+    """The result of `with profile() as p`, for users of torch.profiler: start() and stop() around a block."""
 
     def __enter__(self) -> Profile:
         start()
@@ -167,8 +167,8 @@ def profile() -> Profile:
 
 
 class Time(NamedTuple):
-    """Where training stands when a step begins. Counts are of what is complete; *_wct are seconds by the wall clock: of
-    the run, of the epoch being run, of the last batch. step: the step's number."""
+    """The progress of training when a step begins. Counts are of complete epochs, batches, samples and tokens. *_wct are
+    seconds of wall-clock time: of the run, of the current epoch, of the last batch. step: the step's number."""
     epoch: int
     batch: int
     batch_in_epoch: int
@@ -183,30 +183,30 @@ class Time(NamedTuple):
 
 
 Schedule = Union[Callable[[int], Any], Callable[[int, Time], Any]]
-_schedules: dict = {}  # callbacks by function, for good: another thread may be asking the one before
+_schedules: dict = {}  # callbacks by function, kept forever: another thread may still be in an earlier one
 
 
 def _takes_time(function: Callable) -> bool:
-    """Whether it asks for the time: by two arguments that must be given, or a second one called so. Any other second one has
-    a value of its own, as in `lambda step, every=every: ...`."""
+    """Whether the function wants the time: it has two required arguments, or a second one named `time`. Any other second
+    argument has a default of its own, as in `lambda step, every=every: ...`."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a builtin that does not tell
+    except (TypeError, ValueError):  # a builtin without a signature
         return False
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len(places) > 1 and (places[1].default is places[1].empty or places[1].name == "time")
 
 
 def _raise_later(thread: int, error: BaseException) -> None:
-    """Raises an exception in a thread when it has left the callback that it is in."""
+    """Raises an exception in a thread after the thread has left its callback."""
     class Later(type(error)):  # type: ignore[misc]
-        """What Python takes is a class, of which it makes an exception without arguments: it gets this one, with its exit code. (Up to Python
-        3.10 it asks again, and for one made of this one, where the exception is raised once more.)"""
+        """Python takes a class and makes an exception of it without arguments. This class returns the original exception, with its exit code.
+        Up to Python 3.10, Python also makes an exception of the original one where it is raised again."""
 
         def __new__(cls, *_: Any) -> BaseException:
             return error
 
-    kind = KeyboardInterrupt if type(error) is KeyboardInterrupt else Later  # by its very class 3.10 knows that ^C ends a program
+    kind = KeyboardInterrupt if type(error) is KeyboardInterrupt else Later  # Python 3.10 recognises ^C by this exact class
 
     def run() -> None:
         time.sleep(0.01)
@@ -216,10 +216,11 @@ def _raise_later(thread: int, error: BaseException) -> None:
 
 
 def set_schedule(function: Optional[Schedule]) -> None:
-    """From now on function(step) or function(step, time) returns the Action of the step that begins (with the time when two
-    arguments must be given, or the second one is called `time`); None gives the settings' schedule back. What torch.profiler.schedule(...) returns will do. It is called by the thread that marks the
-    step, first about the current step, again where an epoch ends. When it raises, the step is skipped, and the first time
-    one line says so. Not for subinterpreters."""
+    """From now on function(step) or function(step, time) returns the Action of the step that begins. The function gets the
+    time if it has two required arguments, or a second one named `time`. None restores the settings' schedule. The result of
+    torch.profiler.schedule(...) is such a function. The thread that marks steps calls it: first for the current step, then
+    for each new one, and again at the end of an epoch. If it raises, the step is skipped, and a line on stderr reports the
+    first time. Does nothing in subinterpreters."""
     if function is not None and not callable(function):
         raise TypeError("a schedule must be callable")
     if _lib is None:
@@ -250,7 +251,7 @@ def set_schedule(function: Optional[Schedule]) -> None:
                 told.append(True)
                 _say(f"the schedule raised {error!r}: such steps are skipped")
             return Action.SKIP
-        except BaseException as error:  # ^C, or what another signal's handler raised: it is the program's, and ctypes would drop it
+        except BaseException as error:  # ^C, or an exception of another signal handler: it belongs to the program, and ctypes would drop it
             _raise_later(threading.get_ident(), error)
             return Action.SKIP
 
@@ -265,35 +266,35 @@ def set_schedule(function: Optional[Schedule]) -> None:
 # ---- metadata ----
 
 def add_metadata(key: str, value: str) -> bool:
-    """A key of the trace's top level, in the open file and every later one; the last value of a key wins. Whether it was
-    taken; when not, one line on stderr says why. False without the library."""
+    """Adds a key to the trace's top level, in the open file and every later one. The last value of a key wins. Returns
+    whether the key was accepted; if not, a line on stderr gives the reason. False without the library."""
     return bool(_add_metadata(_bytes(key), _bytes(value)))
 
 
 def add_metadata_json(key: str, value: str) -> bool:
-    """add_metadata() with a text that is JSON, of any kind; it is checked strictly."""
+    """Like add_metadata(), with a value of any JSON type as text. The text is checked strictly."""
     return bool(_add_metadata_json(_bytes(key), _bytes(value)))
 
 
 # ---- traces of other tools ----
 
 def record_chrome_json_trace_file(path: Union[str, bytes, os.PathLike]) -> bool:
-    """Hands in a Chrome JSON trace that another tool wrote, also gzip: its events go into the trace that is open now, else
-    into the next one, on rows of their own and at their own times (cprof.h says whose clock is understood). The file may be
-    removed after the call, but not changed. Whether it was taken; when not, one line on stderr says why. False without the
-    library."""
+    """Adds a Chrome JSON trace of another tool, plain or gzip. Its events go into the open trace, else into the next one,
+    on rows of their own and at their own times (cprof.h lists the clocks that cprof understands). The file may be removed
+    after the call, but not changed. Returns whether the file was accepted; if not, a line on stderr gives the reason.
+    False without the library."""
     return bool(_record_file(os.fsencode(path).replace(b"\0", b"\xef\xbf\xbd")))
 
 
 # ---- traces ----
 
 def export_chrome_trace(path: Union[str, "os.PathLike[str]"]) -> bool:
-    """Copies the last whole trace to path, packed when it ends in .gz. A link is followed, a device or FIFO written into. A
-    window that has just ended is waited for. Whether the trace is there on return; when not, one line on stderr says why.
-    Other Python threads run meanwhile. False without the library and where it is off."""
+    """Copies the last whole trace to path, in gzip if path ends in .gz. Follows a link, and writes into a device or FIFO.
+    Waits for a window that has just ended; other Python threads run meanwhile. Returns whether the trace was written; if
+    not, a line on stderr gives the reason. False without the library and where it is off."""
     if _lib is None or not hasattr(_lib, "cprof_export_chrome_trace"):
         return False
-    export = ctypes.CDLL(None)["cprof_export_chrome_trace"]  # gives up the GIL, unlike the short calls
+    export = ctypes.CDLL(None)["cprof_export_chrome_trace"]  # releases the GIL, unlike the short calls
     export.restype, export.argtypes = ctypes.c_int, [ctypes.c_char_p]
     return bool(export(os.fsencode(path).replace(b"\0", b"\xef\xbf\xbd")))
 
@@ -301,9 +302,9 @@ def export_chrome_trace(path: Union[str, "os.PathLike[str]"]) -> bool:
 # ---- markers ----
 
 class Marker:
-    """A named mark: an object with start() and finish(), a context manager, and a decorator. Made by marker(). Durations
-    of one thread nest: finish() ends what was started inside it on the same thread. A `with` block that waits (await,
-    yield) holds what else the thread runs meanwhile; a decorated function does not."""
+    """A named mark, made by marker(): an object with start() and finish(), a context manager, and a decorator. Durations
+    of one thread nest: finish() also ends those that were started inside on the same thread. A `with` block that waits
+    (await, yield) includes what else the thread runs meanwhile; a decorated function does not."""
 
     __slots__ = ("name", "actions", "record_instant_on_start", "record_instant_on_finish", "categories", "_marker",
                  "__weakref__")
@@ -314,7 +315,7 @@ class Marker:
         self._marker = self._made()
 
     def _made(self) -> Any:
-        """The library's marker, as it is handed over; None without the library."""
+        """The library's marker as a c_void_p; None without the library."""
         if _lib is None:
             return None
         texts = (ctypes.c_char_p * len(self.categories))(*map(_bytes, self.categories))
@@ -323,7 +324,7 @@ class Marker:
         return ctypes.c_void_p(_make(_bytes(self.name), ctypes.byref(options)))
 
     def start(self) -> None:
-        """Begins a duration on this thread. One that this thread has begun already goes on."""
+        """Begins a duration on this thread. Has no effect if this thread has begun it already."""
         _marker_start(self._marker)
 
     def finish(self) -> None:
@@ -363,7 +364,7 @@ class Marker:
         return wrap(self, function)
 
     def __reduce__(self) -> tuple:
-        """Copied or sent to another process with what holds it, it is the marker of its name there."""
+        """A copy, also in another process, is the marker of this name there."""
         return marker, (self.name, tuple(map(int, self.actions)), self.record_instant_on_start, self.record_instant_on_finish,
                         self.categories)
 
@@ -377,8 +378,8 @@ _markers: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 def marker(name: str, actions: Union[Action, Iterable[Action]] = (Action.WARMUP, Action.ACTIVE, Action.ACTIVE_AND_SAVE),
            record_instant_on_start: bool = False, record_instant_on_finish: bool = False,
            categories: Iterable[str] = ()) -> Marker:
-    """The marker of this name, made now if there is none; the first call's options count. `actions`: the steps in which
-    it records."""
+    """The marker of this name, made by the first call, whose options count. `actions`: the kinds of steps in which it
+    records."""
     found = _markers.get(name)
     if found is not None:
         return found
@@ -395,7 +396,7 @@ def range_push(name: str) -> int:
 
 
 def range_pop() -> int:
-    """Ends this thread's innermost range and returns its depth; -1 when there is none, and without the library."""
+    """Ends this thread's innermost range and returns its depth; -1 if there is none, and without the library."""
     return _range_pop()
 
 
@@ -408,8 +409,8 @@ def mark(name: str) -> None:
 
 def key_averages(path: Union[str, os.PathLike], group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                  include_python_functions: bool = False) -> Averages:
-    """torch.profiler's key_averages(), from a trace: rows with torch's attributes, and table(sort_by, row_limit)."""
-    from cprof.tool.averages import key_averages as read  # a program that only marks does not load the readers
+    """torch.profiler's key_averages() of a trace: rows with torch's attributes, and table(sort_by, row_limit)."""
+    from cprof.tool.averages import key_averages as read  # imported late: a program that only marks must not load the readers
     return read(path, group_by_input_shape, group_by_stack_n, include_python_functions)
 
 
@@ -418,8 +419,9 @@ def events(path: Union[str, os.PathLike], name: Union[str, Iterable[str], None] 
            device: Union[str, Iterable[str], None] = None,
            thread: Union[str, int, Iterable[Union[str, int]], None] = None) -> Iterator[Dict[str, Any]]:
     """The events of a trace of any size, one by one, as dictionaries. The filters are those of `cprof events`: a name (a
-    glob, or the name as it is: `[memory]`), a category, a step, a device (`cpu`, `cuda`, `cuda:1`), a thread (its id, or a glob
-    of its name); of several values any, of several filters all must match, and of no values (an empty list) none does. ValueError where the trace has no such step."""
+    glob, or a literal name such as `[memory]`), a category, a step, a device (`cpu`, `cuda`, `cuda:1`), a thread (its id, or
+    a glob of its name). An event passes if it matches any value of each filter. An empty list matches nothing. Raises a
+    ValueError if the trace has no such step."""
     from cprof.tool.events import events as read
     return read(path, name, category, step, device, thread)
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The four actions, and what other profilers call them."""
+"""The four actions of a schedule, and their names in other profilers."""
 
 import enum
 from typing import Any
 
 
 class Action(enum.IntEnum):
-    """What the schedule says about a step; values as in cprof.h."""
+    """The schedule's action for a step; values as in cprof.h."""
     SKIP = 0
     WARMUP = 1
     ACTIVE = 2
@@ -17,7 +17,7 @@ _OTHERS = {"NONE": Action.SKIP, "RECORD": Action.ACTIVE, "RECORD_AND_SAVE": Acti
 
 
 def action_of(given: Any) -> int:
-    """The number of an Action, of torch's or Composer's ProfilerAction, of their names, or of an int as it is."""
+    """The number of an Action, of torch's or Composer's ProfilerAction, or of their names. An int stays as it is."""
     if isinstance(given, int) and not isinstance(given, bool):
         return int(given)
     name = str(getattr(given, "name", given)).upper()

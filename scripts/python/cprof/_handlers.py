@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace handlers in Python: who wants to be told of markers, steps and traces while they come.
+"""Trace handlers in Python: objects that are called for markers, steps and traces during the run.
 
-The library puts what a handler wants to be told of into a bounded queue of its own, and a thread here takes it out: cprof's
-own thread never waits for the interpreter. A handler that is too slow loses calls of its own, which are counted, and nobody
-else's; marks leave room for what is rarer.
+For each handler the library has a bounded queue of messages, and a thread here reads it, so that cprof's own thread never
+waits for the interpreter. A handler that is too slow loses only its own calls, and the loss is counted. Marks may not fill
+the whole queue: the rest is for rarer messages.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _REAL, _WHOLE, _LOST_COUNT = struct.Struct("=d"), struct.Struct("=q"), struct.St
 
 
 class SavedTrace(NamedTuple):
-    """A trace that is whole and has its name. last_step: the last whole one; first_step - 1 when none is. partial: it
-    ended before the schedule's end of it."""
+    """A finished trace. last_step: the last whole step, or first_step - 1 if there is none. partial: the trace ended
+    before the end of its window in the schedule."""
     path: str
     first_step: int
     last_step: int
@@ -43,15 +43,16 @@ class SavedTrace(NamedTuple):
 
 
 class TraceHandler:
-    """Subclass it, override what you want to be told of, and hand an object to add_trace_handler(). All calls come from
-    one thread of the handler's own, some 10 ms after what they tell of. One that raises is told of in one line, and
-    the handler goes on; when init() raises, it is left out."""
+    """Subclass it, override the methods for the events that you want, and pass an object to add_trace_handler(). A thread
+    of the handler's own makes all calls, some 10 ms after the events. If a method raises, one line reports it and the
+    handler goes on; if init() raises, the handler is left out."""
 
-    #: Bytes of the queue between cprof and the handler; what finds no room in it is lost() to this handler. Only what it
-    #: overrides is queued, and marks leave an eighth of the room to ends of steps, and half of that to traces, windows and epochs.
+    #: Bytes of the queue between cprof and the handler. Calls that find no room are lost to this handler, see lost(). Only calls
+    #: of overridden methods are queued. Marks leave an eighth of the room to ends of steps, and these half of that to traces,
+    #: windows and epochs.
     queue_bytes = 8 << 20
 
-    #: For messages and trace_handlers(); the class's own name when it is empty.
+    #: The name in messages and in trace_handlers(); if empty, the name of the class.
     name = ""
 
     def init(self) -> None:
@@ -59,19 +60,19 @@ class TraceHandler:
 
     def process_duration_event(self, name: str, categories: List[str], is_start: bool, timestamp: cprof.Time,
                                wall_clock_time_ns: int, thread_id: int = 0) -> None:
-        """A duration that has ended: called twice, with is_start True and False, and with nothing between the two.
-        Those of one thread come in the order in which they end. An override may leave thread_id out."""
+        """A duration has ended. Called twice in a row, with is_start True and False. The durations of one thread come in the
+        order of their ends. An override may leave thread_id out."""
 
     def process_instant_event(self, name: str, categories: List[str], timestamp: cprof.Time, wall_clock_time_ns: int,
                               thread_id: int = 0) -> None:
-        """A moment."""
+        """A marker has marked a moment."""
 
     def process_counter_event(self, name: str, categories: List[str], timestamp: cprof.Time, wall_clock_time_ns: int,
                               values: Dict[str, Union[int, float]], thread_id: int = 0) -> None:
-        """A sample of a counter. The key of an only value without a name is ""."""
+        """A marker has sampled a counter. A single value without a name has the key ""."""
 
     def process_chrome_json_trace_file(self, filepath: pathlib.Path) -> None:
-        """A trace in Chrome's JSON format is there: one of ours, or a foreign one that was handed in."""
+        """A trace in Chrome's JSON format is there: a trace of cprof's, or the program has added a foreign one."""
 
     def step_end(self, timestamp: cprof.Time, wall_clock_time_ns: int) -> None:
         """A step has ended, recorded or not. timestamp.step is its number; timestamp.batch counts it."""
@@ -80,23 +81,23 @@ class TraceHandler:
         """An epoch has ended; timestamp.epoch counts it."""
 
     def window_open(self, timestamp: cprof.Time, wall_clock_time_ns: int) -> None:
-        """What is recorded of the steps from here on goes into one file."""
+        """A window begins: the steps from here on are recorded into one file."""
 
     def window_close(self, timestamp: cprof.Time, wall_clock_time_ns: int) -> None:
-        """All of a window has been told."""
+        """A window has ended, and all its marks were passed to the handler."""
 
     def trace_ready(self, trace: SavedTrace) -> None:
-        """A trace of ours is whole."""
+        """A trace of cprof's is finished."""
 
     def lost(self, count: int) -> None:
-        """So many calls found no room in the queue just before: this handler is too slow."""
+        """`count` calls were lost just before, since the queue was full: this handler is too slow."""
 
     def close(self) -> None:
-        """The last call: the interpreter ends."""
+        """The last call, when the interpreter ends."""
 
 
 def _add_function(library: ctypes.PyDLL) -> Callable[[bytes, int, int], Optional[int]]:
-    """Opens a queue for a name, of so many bytes and some kinds of messages; one of an older library takes in all kinds."""
+    """The function that opens a queue (name, bytes, kinds of messages). An older library has one that queues all kinds."""
     try:
         add = library["cprof_trace_queue_for"]
     except AttributeError:
@@ -110,7 +111,7 @@ def _add_function(library: ctypes.PyDLL) -> Callable[[bytes, int, int], Optional
 def _functions() -> Any:
     """The library's calls: (add, read, lost, leave, finish, names), or None without the library."""
     try:
-        keep, give = ctypes.PyDLL(None), ctypes.CDLL(None)  # calls through the second one give the GIL up
+        keep, give = ctypes.PyDLL(None), ctypes.CDLL(None)  # calls through CDLL release the GIL
         add, lost, leave = _add_function(keep), keep["cprof_trace_queue_lost"], keep["cprof_trace_queue_leave"]
         names = keep["cprof_trace_handlers"]
         read, finish = give["cprof_trace_queue_read"], give["cprof_trace_queue_finish"]
@@ -130,7 +131,7 @@ _lock = threading.Lock()
 
 
 def _text(data: bytes, at: int) -> Tuple[str, int]:
-    """A text of a message, and where it ends."""
+    """A text of a message, and the offset of its end."""
     (length,) = _LENGTH.unpack_from(data, at)
     at += _LENGTH.size
     return data[at:at + length].decode("utf-8", "replace"), at + length
@@ -147,7 +148,7 @@ class _Reader:
     def __init__(self, handler: Any, name: str) -> None:
         self.name, self.handler = name, handler
         self.queue: Optional[int] = None
-        self.told: set = set()  # methods of which was said that they raised
+        self.told: set = set()  # methods whose exception was reported
         self.methods: Dict[int, Callable] = {}
         self.with_thread: set = set()
         for kind, method in self._METHODS.items():
@@ -155,14 +156,15 @@ class _Reader:
         self.thread = threading.Thread(target=self._run, name="cprof handler", daemon=True)
 
     def open(self) -> bool:
-        """Has the queue made, for what the handler is called with."""
+        """Opens the queue for the handler's kinds of messages. False if the library refuses."""
         size = int(getattr(self.handler, "queue_bytes", TraceHandler.queue_bytes))
         name = self.name.replace("\0", "\ufffd").encode("utf-8", "surrogatepass")
         self.queue = _calls[0](name, size, sum(1 << kind for kind in self.methods))
         return self.queue is not None
 
     def _find(self, kind: int, name: str) -> None:
-        """Those that do nothing are not called; of a handler made for Composer only what has the same meaning there."""
+        """Finds a method. Leaves out those that are not overridden. Of a handler made for Composer it takes the process_*
+        methods only, which have the same meaning there."""
         ours = isinstance(self.handler, TraceHandler)
         method = getattr(self.handler, name, None)
         if method is None or not (ours or name.startswith("process_")):
@@ -180,7 +182,7 @@ class _Reader:
     def _call(self, kind: int, *args: Any, **named: Any) -> bool:
         try:
             self.methods[kind](*args, **named)
-        except BaseException as error:  # even SystemExit ends no program from here
+        except BaseException as error:  # even SystemExit must not end the program here
             name = self._METHODS[kind]
             if name not in self.told:
                 self.told.add(name)
@@ -232,7 +234,7 @@ class _Reader:
         self._call(_TRACE, SavedTrace(path, first, last, events, lost, bool(partial), timestamp))
 
     def _take(self, kind: int, data: bytes, at: int) -> bool:
-        """One message. False: the handler is left out."""
+        """Passes one message to the handler. Returns False if the handler is left out from now on."""
         if kind not in self.methods:
             return True
         if kind in (_DURATION, _INSTANT, _COUNTER):
@@ -266,7 +268,7 @@ class _Reader:
                 at += length
 
     def end(self, until: float) -> None:
-        """At the interpreter's end: waits until close() has come back, at most until then."""
+        """At the interpreter's end: waits for the handler's close(), at most until this time."""
         self.thread.join(max(0.0, until - time.monotonic()))
         lost = _calls[2](self.queue)
         if self.thread.is_alive():
@@ -276,7 +278,7 @@ class _Reader:
 
 
 def _finish() -> None:
-    """The recording ends with the interpreter: handlers could not be told of anything later."""
+    """Ends the recording with the interpreter, since handlers cannot be called later."""
     began = time.monotonic()
     deadline = _calls[4]() if _readers else -1
     if deadline < 0:
@@ -293,8 +295,9 @@ def _in_child() -> None:
 
 
 def add_trace_handler(handler: Any) -> bool:
-    """From now on the handler is told. A TraceHandler, or an object with methods process_*_event() as Composer's have
-    them. Whether it was taken; when not, one line on stderr says why, but without the library and in a forked child."""
+    """From now on calls the handler: a TraceHandler, or an object with Composer's methods process_*_event(). Returns
+    whether the handler was accepted; if not, a line on stderr gives the reason. Without the library and in a forked child
+    there is no line."""
     if isinstance(handler, type) or not (isinstance(handler, TraceHandler) or
                                          callable(getattr(handler, "process_duration_event", None))):
         raise TypeError(f"{handler!r} is no trace handler")
@@ -313,7 +316,7 @@ def add_trace_handler(handler: Any) -> bool:
             atexit.register(_finish)
         try:
             reader.thread.start()
-        except RuntimeError as error:  # there are too many, or the interpreter is ending
+        except RuntimeError as error:  # too many threads, or the interpreter is ending
             _calls[3](reader.queue)
             cprof._say(f"trace handler {name}: {error}; it is left out")
             return False
@@ -322,7 +325,7 @@ def add_trace_handler(handler: Any) -> bool:
 
 
 def trace_handlers() -> Tuple[str, ...]:
-    """Names of all handlers, in the order in which they are called; the first one is "json", which writes the traces.
+    """The names of all handlers in the order of their calls. The first is "json", which writes the traces.
     () without the library and in a forked child."""
     if _calls is None:
         return ()
@@ -348,11 +351,11 @@ _on_trace_ready: Optional[_OnTraceReady] = None
 
 
 def set_on_trace_ready(function: Optional[Callable[[SavedTrace], Any]]) -> bool:
-    """From now on function(trace) is called with each trace that is whole, on a thread of its own: training never
-    waits. None takes it away. Whether it will be called; False without the library."""
+    """From now on calls function(trace) for each finished trace, on a thread of its own, so that training never waits.
+    None removes the function. Returns whether it will be called; False without the library."""
     global _on_trace_ready
     if function is not None and not callable(function):
-        raise TypeError("what is called with a trace must be callable")
+        raise TypeError("the function for finished traces must be callable")
     if _on_trace_ready is None:
         handler = _OnTraceReady()
         handler.function = function

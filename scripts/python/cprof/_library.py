@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's functions in this process: finding them, and the structures that they take.
+"""Finds the library's functions in this process, and declares their structures.
 
-Where ctypes does not load, as in subinterpreters of Python 3.12, there is no library: every call does nothing.
+Where ctypes does not load, as in subinterpreters of Python 3.12, every call does nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ except ImportError:
 
 
 def _library() -> Optional[ctypes.PyDLL]:
-    """The functions of the process, when cprof's are among them. Their calls keep the GIL: they are short, and to give
-    it up and wait for it costs more than they do."""
+    """The functions of the process, if cprof's are among them. Their calls keep the GIL: they are short, and releasing the
+    GIL would cost more than the calls."""
     try:
         library = ctypes.PyDLL(None)
         library.cprof_version
@@ -29,8 +29,8 @@ lib = _library()
 
 
 def in_subinterpreter() -> bool:
-    """Whether this is not the process's first interpreter. What calls Python later cannot be given from there: the others
-    outlive it, and C finds only the first. Only where there is a library."""
+    """Whether this is not the process's first interpreter. Callbacks are impossible there: other interpreters outlive it,
+    and C code finds only the first. Call it only where there is a library."""
     try:
         first, current = ctypes.pythonapi["PyInterpreterState_Main"], ctypes.pythonapi["PyInterpreterState_Get"]
     except AttributeError:  # not CPython, or 3.8
@@ -40,10 +40,10 @@ def in_subinterpreter() -> bool:
 
 
 def function(name: str, result: Optional[str], arguments: Optional[str], otherwise: Any = None) -> Callable:
-    """cprof_<name>, or a function that returns `otherwise`, as cprof.h has it. result, arguments: names of ctypes' types; None
-    for arguments: they are handed over as they are."""
+    """cprof_<name>, or without the library a function that returns `otherwise`, as in cprof.h. result, arguments: names of
+    ctypes' types. arguments=None passes arguments as they are."""
     try:
-        found = lib["cprof_" + name]  # type: ignore[index]  # a new object each time: types set here are nobody else's
+        found = lib["cprof_" + name]  # type: ignore[index]  # a new object each time, so the types set here are its own
     except (AttributeError, TypeError):
         return lambda *args: otherwise
     found.restype = result and getattr(ctypes, result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the lists of saved traces, saved_traces.jsonl, that the library leaves beside them: one line per trace and rank."""
+"""Reads the lists of saved traces, saved_traces.jsonl, that the library writes beside the traces: one line per trace and rank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Folder = Union[str, "os.PathLike[str]"]
 
 
 class SavedTime(NamedTuple):
-    """Where training stood when a trace was saved: counts of what was complete, seconds of the wall clock."""
+    """The progress of training when a trace was saved: counts of complete epochs, batches, samples and tokens, and wall-clock seconds."""
     epoch: int
     batch: int
     batch_in_epoch: int
@@ -34,10 +34,10 @@ class SavedTime(NamedTuple):
 SavedTraces = List[Tuple[SavedTime, List[Optional[str]]]]
 
 
-MOST_RANKS = 1 << 20   # what a line says of its rank is a place in a list
-LIST_MOST = 64 << 20   # bytes of a list that are read; a line of the library's has some hundred
+MOST_RANKS = 1 << 20   # limits the rank in a line, which is an index into a list
+LIST_MOST = 64 << 20   # bytes of a list that are read; a line of the library has some hundred bytes
 LINE_MOST = 1 << 16
-PLACES_MOST = 1 << 24  # of all ranks at all moments
+PLACES_MOST = 1 << 24  # ranks times moments
 
 
 def is_sound(line: dict) -> bool:
@@ -49,8 +49,8 @@ def is_sound(line: dict) -> bool:
 
 
 def lines_of(folder: Folder, start: int = 0) -> Iterable[dict]:
-    """The lines of one list from this byte on. Skips what is no such line, for example one that a full disk cut. An OSError where the list is
-    no regular file, or has more than LIST_MOST bytes behind `start`."""
+    """The lines of one list from byte `start` on. Skips other lines, for example one that a full disk cut. Raises an OSError if the list is no
+    regular file, or has more than LIST_MOST bytes after `start`."""
     try:
         file = open_regular(os.path.join(folder, LIST_NAME), start + LIST_MOST)
     except FileNotFoundError:
@@ -69,16 +69,16 @@ def lines_of(folder: Folder, start: int = 0) -> Iterable[dict]:
 
 
 def _lists_in(folder: Folder) -> List[Folder]:
-    """The folder, or, where it has no list itself, those below that have one: names of files may hold folders."""
+    """The folder if it has a list, else the folders below it that have one: a file name template may contain folders."""
     if os.path.exists(os.path.join(folder, LIST_NAME)):
         return [folder]
     return sorted(path for path, _, names in os.walk(folder) if LIST_NAME in names)
 
 
 def _moments(lines: List[dict]) -> List[List[dict]]:
-    """The lines of one run by the moment they were saved at, oldest first: the nth trace that a rank saved at a batch belongs to
-    the nth of every other rank. The order is that in which the windows of the rank with most traces began, because ranks are not in step and
-    a window that waits for spans is saved after later ones."""
+    """The lines of one run, grouped by the moment of saving, oldest first. The nth trace that a rank saved at a batch belongs to
+    the nth of every other rank. The windows of the rank with most traces give the order, by their beginnings: ranks are not in step, and
+    a window that waits for spans is saved after later windows."""
     moments: dict = {}
     seen: dict = {}
     for line in lines:
@@ -96,9 +96,9 @@ def _moments(lines: List[dict]) -> List[List[dict]]:
 
 
 def saved_traces(folder: Union[Folder, Iterable[Folder]]) -> SavedTraces:
-    """The traces that runs have saved in a folder, or below it (or in several, where each rank has its own): a list of (timestamp, paths), newest
-    last. The index of a path is the global rank that wrote it, None when that rank saved none then; it is valid on that
-    rank's node. As in Composer's TorchProfiler.saved_traces there are at most CPROF_NUM_TRACES_TO_KEEP entries of a run."""
+    """The traces that runs have saved in or below a folder, or in several folders if each rank has its own: a list of (timestamp, paths),
+    newest last. paths[rank] is the path that this global rank wrote, valid on its node; None if the rank saved no trace then. As in
+    Composer's TorchProfiler.saved_traces, a run has at most CPROF_NUM_TRACES_TO_KEEP entries."""
     folders = [folder] if isinstance(folder, (str, os.PathLike)) else list(folder)
     by_path: dict = {}
     for one in itertools.chain.from_iterable(map(_lists_in, folders)):

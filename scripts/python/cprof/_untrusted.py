@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and texts that another user or program may have made: how they are opened, and how they are shown on a terminal."""
+"""Safe handling of files and texts that another user or program may have made: opening files, and printing text on a terminal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, BinaryIO, Iterator, Optional, Union
 
 Path = Union[str, bytes, "os.PathLike[str]"]
 
-_GIVEN = re.compile(r"/dev/stdin|(?:/dev|/proc/self)/fd/(\d+)")  # descriptors that this process was started with
+_GIVEN = re.compile(r"/dev/stdin|(?:/dev|/proc/self)/fd/(\d+)")  # descriptors that this process inherited
 
 
 def open_regular(path: Path, most: Optional[int] = None) -> BinaryIO:
-    """Opens a regular file for reading, and never waits. An OSError for a FIFO, device or folder, and for a file of more than `most` bytes."""
+    """Opens a regular file for reading, without waiting. Raises an OSError for a FIFO, device or folder, and for a file of more than `most` bytes."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         info = os.fstat(fd)
@@ -32,7 +32,7 @@ def open_regular(path: Path, most: Optional[int] = None) -> BinaryIO:
 
 
 def open_given(path: Path) -> BinaryIO:
-    """As open_regular(). Also takes a pipe that the user handed over: /dev/stdin, a shell's <(...). A FIFO with a name in a folder is refused:
+    """Like open_regular(), but also opens an inherited pipe: /dev/stdin, or a shell's <(...). Refuses a FIFO with a name in a folder, since
     anyone may have made it."""
     given = _GIVEN.fullmatch(os.fsdecode(path))
     if given and not os.path.isfile(path):
@@ -41,7 +41,7 @@ def open_given(path: Path) -> BinaryIO:
 
 
 def read_text(path: Path, most: int = 1 << 20) -> str:
-    """The first `most` bytes of a regular file as text; what is no UTF-8 is replaced."""
+    """The first `most` bytes of a regular file as text. Replaces invalid UTF-8."""
     with open_regular(path) as file:
         return file.read(most).decode("utf-8", "replace")
 
@@ -57,7 +57,7 @@ def lines_in(file: BinaryIO, line_most: int, most: int) -> Iterator[bytes]:
 
 
 def printable(text: Any) -> str:
-    """The text in one line that any terminal takes: control characters, line breaks and marks of writing direction are escaped."""
+    """The text as one line that is safe on a terminal: escapes control characters, line breaks and marks of writing direction."""
     text = str(text)
     if text.isprintable():
         return text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Markers as decorators: a wrapper of the same kind as the function, whatever its kind."""
+"""Markers as decorators: the wrapper has the kind of the function (plain, generator, coroutine, async generator)."""
 
 import functools
 import inspect
@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 
 class _Slices:
-    """Runs a generator or coroutine, marked each time that it runs. What it yields, returns and raises passes through."""
+    """Runs a generator or coroutine, and marks each time that it runs. Passes through what it yields, returns and raises."""
 
     __slots__ = ("_marker", "_inner")
 
@@ -38,10 +38,10 @@ class _Slices:
 
 
 def wrap(marker: Any, function: Callable) -> Callable:
-    """The function, marked; name, docstring and kind stay."""
+    """A wrapper that marks the function, with the same name, docstring and kind."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrap(marker, function.__func__))  # type: ignore
-    if isinstance(function, type):  # a function in its place would be no class to isinstance() and to those below it
+    if isinstance(function, type):  # a function in its place would break isinstance() and subclasses
         raise TypeError(f"{function!r} is a class: the marker's decorator belongs to its methods")
     if not callable(function):
         raise TypeError(f"{function!r} cannot be called: the marker's decorator belongs to a function")
@@ -78,15 +78,15 @@ def _generator(marker: Any, function: Callable) -> Callable:
 def _coroutine(marker: Any, function: Callable) -> Callable:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         inner = function(*args, **kwargs)
-        # What inspect.markcoroutinefunction() marks may return any awaitable.
+        # A function marked by inspect.markcoroutinefunction() may return any awaitable.
         return await _Slices(marker, inner if hasattr(inner, "send") else inner.__await__())
 
     return wrapper
 
 
 def _begun(source: Any) -> Any:
-    """The first run of an async generator, of which no event loop is told: it is closed with the one around it, and a loop that
-    ends would close both at once."""
+    """Starts an async generator without registering it with the event loop. The generator around it closes it; a loop that ends
+    would close both at once."""
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(None, None)
     try:

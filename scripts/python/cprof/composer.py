@@ -11,9 +11,9 @@
 
 The last four keep Composer from running torch's profiler as well, which would take the GPU's records.
 
-What Composer's engine marks (event/*, algorithm/*, callback/*) and what the program marks through Composer's profiler
-stands in the trace beside torch's operators, and goes to cprof's own trace handlers. Composer's schedule decides what
-Composer marks, cprof's settings when files are written. Without the library all of it does nothing.
+The trace has the marks of Composer's engine (event/*, algorithm/*, callback/*) and those that the program makes through
+Composer's profiler, beside torch's operators. cprof's own trace handlers get them, too. Composer's schedule decides what
+Composer marks; cprof's settings decide when files are written. Without the library the handler does nothing.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["TraceHandler"]
 
 
 class TraceHandler(_TraceHandler):
-    """Hands Composer's events to cprof. actions: the steps of cprof's schedule in which they are recorded; what comes
-    outside its windows stands at the head of the next file. steps: Composer's batches and epochs are cprof's steps and
-    epochs, with their samples and tokens (to be run with CPROF_STEP=manual, CPROF_SCHEDULE_SCOPE=epoch); else cprof finds the
-    steps itself, which end with optimizer.step(), a little before Composer's batches."""
+    """Passes Composer's events to cprof. actions: the kinds of steps in cprof's schedule in which events are recorded;
+    events outside its windows are at the head of the next file. steps: Composer's batches and epochs are cprof's steps and
+    epochs, with their samples and tokens (run with CPROF_STEP=manual, CPROF_SCHEDULE_SCOPE=epoch). Otherwise cprof finds the
+    steps itself: they end with optimizer.step(), a little before Composer's batches."""
 
     def __init__(self, actions: Iterable[cprof.Action] = tuple(cprof.Action), steps: bool = False) -> None:
         super().__init__()
@@ -49,8 +49,8 @@ class TraceHandler(_TraceHandler):
 
     def process_duration_event(self, name: str, categories: Any, is_start: bool, timestamp: Any,
                                wall_clock_time_ns: int) -> None:
-        """Composer also ends durations whose start it did not report: those are left out. And training ends in the middle of an
-        iteration, which Composer begins and does not end then: it ends with the training around it."""
+        """Leaves out the ends of durations whose start Composer did not report. Training ends in the middle of an iteration, which
+        Composer never ends: it ends here with the training."""
         started = self._started.__dict__.setdefault("names", set())
         if is_start:
             started.add(name)
@@ -69,7 +69,7 @@ class TraceHandler(_TraceHandler):
         self._marker(name, categories).counter(values)
 
     def process_chrome_json_trace_file(self, filepath: pathlib.Path) -> None:
-        """What torch's profiler saw is in cprof's trace already."""
+        """Ignored: cprof's trace already has what torch's profiler recorded."""
 
     def _more(self, timestamp: Any, what: str) -> int:
         """Samples or tokens since the last batch."""

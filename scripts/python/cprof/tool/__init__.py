@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `cprof`: one module of this package for each sub-command, and what all of them share.
+"""The command `cprof`: a module of this package for each sub-command, and shared modules.
 
 A sub-command's module has
-    HELP                     one line for `cprof --help`; the module's docstring is what `cprof NAME --help` begins with
+    HELP                     one line for `cprof --help`; `cprof NAME --help` begins with the module's docstring
     add_arguments(parser)    declares its arguments
-    run(args) -> int         does it; the exit code
+    run(args) -> int         runs the sub-command; returns the exit code
 
-Exit codes: 0 fine, 1 something was found (check, compare), 2 bad input or usage, 128 + N after signal N (^C: 130). What is wrong is said in one line
-on stderr, `cprof: FILE: what`: raise Problem(what, file) for it. Stdout is data.
+Exit codes: 0 fine, 1 something was found (check, compare), 2 bad input or usage, 128 + N after signal N (^C: 130). Errors are one line on stderr,
+`cprof: FILE: what`: raise Problem(what, file). Stdout is for data.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from cprof._untrusted import printable
 from cprof.tool import screen
 from cprof.tool.screen import note
 
-COMMANDS = [  # as typed; the module is of the same name, with "_" for "-"
+COMMANDS = [  # as typed; the module has the same name, with "_" for "-"
     "run",
     "env",
     "doctor",
@@ -53,7 +53,7 @@ EXAMPLES = """examples:
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-BROKEN_PIPE = 141  # what a shell shows for a program that SIGPIPE ended
+BROKEN_PIPE = 141  # a shell's exit code for a program that SIGPIPE ended
 
 
 class Problem(ValueError):
@@ -63,17 +63,17 @@ class Problem(ValueError):
         super().__init__(printable(what if file is None else f"{file}: {what}"))
 
 
-TOO_DEEP = "nested too deeply"  # what Python's JSON, or what is done with its values, has no room for
+TOO_DEEP = "nested too deeply"  # exceeds Python's recursion limit, in its JSON reader or later
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Prints errors of usage in one line."""
 
     def print_help(self, file: Any = None, whole: bool = False) -> None:
         for action in self._actions:
             if getattr(action, "rare", False) and not whole:
                 action.help = argparse.SUPPRESS
-        screen.data(self.format_help())  # argparse's own says nothing when that fails
+        screen.data(self.format_help())  # argparse's own print_help() ignores a failed write
 
     def error(self, message: str) -> NoReturn:
         prefix = self.prog.partition(" ")[2]
@@ -92,7 +92,7 @@ def _parse(argv: List[str]) -> argparse.Namespace:
                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version="cprof " + __version__)
     commands = parser.add_subparsers(metavar="COMMAND", dest="command")
-    # One module is enough where one is asked for; its neighbours cost time and may need what is not there.
+    # Imports only the module of the sub-command: the others cost time and may need missing packages.
     asked = argv[0] if argv and argv[0] in COMMANDS else None
     for command in [asked] if asked else COMMANDS:
         module = _module(command)
@@ -101,7 +101,7 @@ def _parse(argv: List[str]) -> argparse.Namespace:
         module.add_arguments(sub)
         sub.set_defaults(run=module.run)
     args, unknown = parser.parse_known_args(argv)
-    if unknown:  # that sub-command's help is the one that helps
+    if unknown:  # the error names the sub-command's help
         commands.choices.get(asked or "", parser).error("unrecognized arguments: " + " ".join(unknown))
     if args.command is None:
         parser.print_help()
@@ -110,12 +110,12 @@ def _parse(argv: List[str]) -> argparse.Namespace:
 
 
 def said(error: BaseException) -> str:
-    """An error in words."""
+    """The text of an error."""
     if isinstance(error, OSError) and error.strerror:
         names = ": ".join(printable(os.fsdecode(name)) for name in (error.filename, error.filename2)
                           if isinstance(name, (str, bytes)))
         if not names and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            names = "stdout"  # other files that are written have a name here
+            names = "stdout"  # errors of other written files have a name
         return f"{names}: {error.strerror}" if names else error.strerror
     if isinstance(error, MemoryError):
         return "out of memory"
@@ -125,9 +125,9 @@ def said(error: BaseException) -> str:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Runs the command; the exit code."""
+    """Runs the command. Returns the exit code."""
     screen.prepare()
-    gc.disable()  # millions of small dictionaries without cycles: collecting costs a third and finds nothing
+    gc.disable()  # millions of small dictionaries without cycles: collections would take a third of the time and find nothing
     try:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -148,7 +148,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         try:
             screen.flush()
         except (OSError, ValueError):
-            screen.quiet(sys.stdout)  # from Python 3.13 on what a full disk did not take is tried again at exit
+            screen.quiet(sys.stdout)  # from Python 3.13 on, Python writes again at exit what a full disk refused
         note(said(error))
         return BAD_INPUT
     except Exception as error:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cprof merge --manifest`: the traces as they are, in a tar with a manifest that tells Perfetto (v58 and later) whose each is and how
-their clocks stand. Format: https://perfetto.dev/docs/reference/perfetto-manifest, version 1. A trace of Chrome's JSON form has
-no clock of its own, so each is pinned to the one that begins first: `offset_ns` is added to its times. Each rank is a machine
-of its own there, so that processes, GPUs and ids of two ranks do not meet. Perfetto takes no archive in an archive: what is
-gzip is unpacked on the way. Memory does not grow with the files."""
+"""`cprof merge --manifest`: the unchanged traces in a tar with a manifest, which tells Perfetto (v58 and later) the rank and the clock of each.
+Format: https://perfetto.dev/docs/reference/perfetto-manifest, version 1. A trace in Chrome's JSON format has no clock of its own, so
+each is tied to the one that begins first: Perfetto adds `offset_ns` to its times. Each rank is a machine of its own, so that
+processes, GPUs and ids of two ranks stay apart. Perfetto accepts no archive in an archive, so gzip files are unpacked.
+Memory does not grow with the files."""
 
 import gzip
 import io
@@ -21,11 +21,11 @@ from cprof.tool.progress import Progress
 
 MANIFEST = "perfetto_manifest.json"
 CHUNK = 1 << 20
-LARGEST = 8 ** 11 - 1  # bytes that a tar header of the plain kind can tell
+LARGEST = 8 ** 11 - 1  # the largest size in a plain tar header, in bytes
 
 
 def manifest(parts: List[Any], names: List[str]) -> Dict[str, Any]:
-    """What says how the traces go together. parts: as merge.parts_of() has them."""
+    """The manifest of the traces. parts: from merge.parts_of()."""
     reference = min(range(len(parts)), key=lambda n: parts[n].shift_ns)
     files = []
     for n, (part, name) in enumerate(zip(parts, names)):
@@ -42,7 +42,7 @@ def manifest(parts: List[Any], names: List[str]) -> Dict[str, Any]:
 
 
 def names_of(parts: List[Any]) -> List[str]:
-    """A name in the archive for each trace, unlike all others and short enough for a plain header."""
+    """A unique name in the archive for each trace, short enough for a plain header."""
     taken = {MANIFEST}
     found = []
     for part in parts:
@@ -59,7 +59,7 @@ def names_of(parts: List[Any]) -> List[str]:
 
 
 def _add(out: Any, name: str, part: Any, progress: Progress) -> None:
-    """One trace. Its size is known only behind it when it is gzip: the header is written then."""
+    """Adds one trace. Writes its header last: the size of a gzip trace is known only after it is unpacked."""
     header_at = out.tell()
     out.write(bytes(tarfile.BLOCKSIZE))
     with open_regular(part.path) as raw:
@@ -105,7 +105,7 @@ def _header(name: str, size: int, mtime: int, path: str) -> bytes:
 
 
 def write(parts: List[Any], output: str, force: bool) -> None:
-    """Writes the archive; it appears when it is whole."""
+    """Writes the archive, which appears under its name when it is whole."""
     names = names_of(parts)
     text = json.dumps(manifest(parts, names), indent=1, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     total = sum(os.stat(part.path).st_size for part in parts)

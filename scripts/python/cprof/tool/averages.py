@@ -62,7 +62,7 @@ class Average:
 
 
 def _sums_of(node: Any, duration: int, is_async: bool) -> Tuple[int, ...]:
-    """What a span adds to the sums of its row, in their order."""
+    """The values that a span adds to the sums of its row, in the order of _SUMS."""
     if is_async:  # count and total only, as torch has it
         return (duration, 0, 0, 0, node.memory, 0, node.device_memory, 0)
     return (duration, duration - node.child_time, node.own_device + node.child_device, node.own_device, node.memory,
@@ -70,8 +70,7 @@ def _sums_of(node: Any, duration: int, is_async: bool) -> Tuple[int, ...]:
 
 
 def _sums_of_batch(batch: Batch, shown: Any) -> Iterator[Tuple[int, List[int], Tuple[int, int]]]:
-    """Of each kind of the spans that are shown: its number, how many there are with what they add to the sums of its row, and start
-    and -end of the first one."""
+    """For each kind of span that is shown: its number; the count and the sums for its row; (start, -end) of the first span."""
     numpy = fast_numpy()
     kinds, at, counts = numpy.unique(batch.kind[shown], return_index=True, return_inverse=True)
     own = ~batch.is_async
@@ -89,7 +88,7 @@ def _sums_of_batch(batch: Batch, shown: Any) -> Iterator[Tuple[int, List[int], T
 
 
 class Averages:
-    """The rows of key_averages(), of one trace or, added up, of several."""
+    """The rows of key_averages() for one trace, or added up for several."""
 
     def __init__(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                  include_python_functions: bool = False) -> None:
@@ -98,12 +97,12 @@ class Averages:
         self.device_name = "CUDA"
         self.has_memory = self.has_flops = False
         self.rates: Dict[str, Rates] = {}  # by trace
-        self.tables: List[str] = []      # files beside the traces that were used instead of these
-        self.below: Dict[str, Dict[str, List[int]]] = {}  # library's calls by operator, where a trace was read: as Spans.below
+        self.tables: List[str] = []      # tables beside the traces that were read instead of the traces
+        self.below: Dict[str, Dict[str, List[int]]] = {}  # calls of libraries by operator, if a trace was read: as Spans.below
         self._rows: Dict[Any, Average] = {}
 
     def __iter__(self) -> Iterator[Average]:
-        """In the order in which their first spans began."""
+        """The rows in the order in which their first spans began."""
         return iter(sorted(self._rows.values(), key=lambda row: (row.first, row.key, row.device_type, row.is_user_annotation,
                                                                  row.input_shapes, row.stack)))
 
@@ -114,8 +113,7 @@ class Averages:
         return list(self)[at]
 
     def add(self, path: str, progress: bool = False, from_trace: bool = False) -> List[str]:
-        """Takes one more trace, from the table beside it where that says all that is asked for; what was odd about it.
-        from_trace: reads the trace in any case."""
+        """Adds a trace. Reads the table beside it instead if that is enough, unless from_trace is set. Returns remarks about the trace."""
         why = ""
         if not (from_trace or self.by_shape or self.stack_depth):
             table, why = load_table(path)
@@ -140,14 +138,14 @@ class Averages:
         return trace.remarks()
 
     def need(self, sort_by: Optional[str], path: str) -> None:
-        """Raises a Problem where the traces do not hold what is sorted by: all that it has is zeroes."""
+        """Raises a Problem if the traces lack the values to sort by."""
         if sort_by == "flops" and not self.has_flops:
             raise Problem(NO_FLOPS, path)
         if sort_by and "memory" in sort_by and not self.has_memory:
             raise Problem(NO_MEMORY, path)
 
     def _left_out(self, kind: Kind) -> bool:
-        """It has no row; that its time is not that of what it runs in stays true."""
+        """Whether a kind gets no row. Its time still does not count as self time of the spans around it."""
         return kind.category == "python_function" and not self.python_functions
 
     def _add_table(self, table: Table) -> None:
@@ -188,7 +186,7 @@ class Averages:
         numbered: List[Optional[Average]] = [None] * len(spans.kinds)
         without = [self._left_out(kind) for kind in spans.kinds]
         is_async = [kind.is_async for kind in spans.kinds]
-        tells_all = "cprof" in spans.metadata  # what runs inside a counted operator is part of it
+        tells_all = "cprof" in spans.metadata  # cprof gives every operator its FLOPs: nothing is computed from shapes
         finder = StackFinder(spans, len(_SUMS) + 1, self._group_of) if self.stack_depth else None
 
         def take(row: Any, batch: Batch) -> None:
@@ -219,7 +217,7 @@ class Averages:
                 average = numbered[node.kind] = self._row(spans, node.kind)
             if is_async[node.kind] or node.memory or node.device_memory or node.own_device or node.child_device:
                 self._count(average, _sums_of(node, node.end - start, is_async[node.kind]), start, node.end)
-            else:  # as most are
+            else:  # the common case
                 if start <= average.first[0]:
                     average.first = min(average.first, (start, -node.end))
                 average.count += 1
@@ -245,7 +243,7 @@ class Averages:
             average = self._row(spans, found.kind, group)
             self._count(average, found.values, found.start, found.end)
             flops = found.values[len(_SUMS)]
-            if flops < -1:  # the trace does not tell; cprof's tell all that counts
+            if flops < -1:  # the trace has no FLOPs for this span; in cprof's traces that means none
                 flops = -1 if "cprof" in spans.metadata else -2 - flops
             if flops >= 0:
                 self.has_flops = True
@@ -266,7 +264,7 @@ class Averages:
         average.self_device_memory_usage += sums[7]
 
     def _add_rest(self, spans: Spans) -> None:
-        """What is in no thread's tree."""
+        """Adds what is in no thread's tree."""
         for number, count in spans.device_count.items():
             average = self._row(spans, number)
             average.count += count
@@ -297,7 +295,7 @@ class Averages:
         self._drop_empty()
 
     def sorted_by(self, sort_by: Optional[str]) -> List[Average]:
-        """The rows, largest first; None: in the order of the trace."""
+        """The rows, largest first; with None in the order of the trace."""
         rows = list(self)
         if sort_by is None:
             return rows
@@ -309,7 +307,7 @@ class Averages:
     def table(self, sort_by: Optional[str] = None, row_limit: int = 100, max_src_column_width: Optional[int] = 75,
               max_name_column_width: Optional[int] = 55, max_shapes_column_width: Optional[int] = 80,
               header: Optional[str] = None, time_unit: Optional[str] = None) -> str:
-        """The table as torch prints it, and behind it what traces of cprof's say of FLOPs by device; row_limit -1 is all."""
+        """The table as torch prints it, then the FLOP rates by device of cprof's traces. row_limit -1: all rows."""
         rows = self.sorted_by(sort_by)
         if not rows:
             return ""
@@ -319,9 +317,8 @@ class Averages:
 
 def key_averages(path: Union[str, "os.PathLike[str]"], group_by_input_shape: bool = False,
                  group_by_stack_n: int = 0, include_python_functions: bool = False) -> Averages:
-    """The averages of a trace; without a row for each Python function (torch.profiler's with_stack=True records them), as
-    torch has it since 2.15, unless they are asked for. Raises a Problem, which is a ValueError, when the trace cannot be read or does not hold
-    what is grouped by."""
+    """The averages of a trace. Rows for Python functions (recorded by torch.profiler's with_stack=True) are left out by default, as in
+    torch since 2.15. Raises a Problem, which is a ValueError, if the trace cannot be read or lacks the shapes or stacks to group by."""
     averages = Averages(group_by_input_shape, group_by_stack_n, include_python_functions)
     averages.add(os.fspath(path))
     return averages
@@ -433,7 +430,7 @@ class _Table:
         values.append(str(row.count))
         if self.has_shapes:
             values.append(row.input_shapes[:self.shapes_width])
-        if self.stacks:  # in the order of the columns: torch has these two the other way round
+        if self.stacks:  # in the order of the columns; torch swaps these two
             values.append(_shortened(row.stack[0], self.source_width) if row.stack else "")
         if self.flops_scale:
             values.append("--" if row.flops <= 0 else f"{row.flops * self.flops_scale:8.3f}")

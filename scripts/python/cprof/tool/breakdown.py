@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cprof top --by` shows: self times added up by step, module, line, kernel, device or category."""
+"""The tables of `cprof top --by`: self times added up by step, module, line, kernel, device or category."""
 
 import bisect
 import os
@@ -33,7 +33,7 @@ Result = Tuple[List[str], List[List[Any]], Callable[[List[List[Any]]], str]]
 
 
 class _Sum:
-    """Self times of one group, in nanoseconds, and what its spans did."""
+    """Self times of one group in nanoseconds, and its number of spans."""
 
     __slots__ = ("cpu", "device", "count", "wall")
 
@@ -47,7 +47,7 @@ def _device_of(event: Dict[str, Any]) -> str:
 
 
 def breakdown(by: str, paths: List[str]) -> Result:
-    """Columns, rows sorted by what takes longest (steps: by number), and how to print them."""
+    """Columns, rows, and a function that prints rows. The longest rows come first; steps are sorted by number."""
     sums: Dict[str, _Sum] = {}
     outside = 0
     for path in paths:
@@ -78,9 +78,9 @@ def breakdown(by: str, paths: List[str]) -> Result:
 
     def text(shown: List[List[Any]]) -> str:
         lines = [[by]] + [[printable(row[0])] for row in shown]
-        main = 2 if total_device else 1  # the one with bars
+        main = 2 if total_device else 1  # the column with bars
         for at, total, what in ((2, total_device, spans.device_name), (1, total_cpu, "CPU")):
-            if total:  # columns in which all is zero tell nothing
+            if total:  # a column of zeros is left out
                 lines[0] += [f"self {what}", "share"] + [""] * (at == main)
                 for line, row in zip(lines[1:], shown):
                     line += [format_time(row[at]), format_share(row[at], total)] + [bar(row[at] / total)] * (at == main)
@@ -136,7 +136,7 @@ def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
         found = sums.setdefault(_group(by, spans, starts, spans.kinds[node.kind], node, start), _Sum())
         found.cpu += node.end - start - node.child_time
         found.count += 1
-        if by in ("step", "module"):  # elsewhere the kernels count where they ran
+        if by in ("step", "module"):  # otherwise kernels count where they ran
             found.device += node.own_device
             attributed += node.own_device
     for start, end, name in spans.steps if by == "step" else ():
@@ -148,12 +148,12 @@ def _add(by: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
 
 
 def _in_operators(spans: Spans) -> int:
-    """Self time of the ranges of libraries in operators."""
+    """Self time of ranges that libraries made inside operators."""
     return sum(sums[1] for (_, call), sums in spans.below.items() if spans.kinds[call].category == RANGES)
 
 
 def _add_lines(path: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
-    """Adds what the operators and calls of each line of the program took."""
+    """Adds the times of the operators and calls of each line of the program."""
     finder = StackFinder(spans, 2, line_of)
     attributed = 0
     for place, row, node in walk_all(spans, True):
@@ -173,7 +173,7 @@ def _add_lines(path: str, spans: Spans, sums: Dict[str, _Sum]) -> None:
 
 
 class Lines:
-    """Frames with the text of their line, where the file is there and older than the trace."""
+    """Adds the text of the source line to a frame, if the file is there and older than the trace."""
 
     MOST = 4 << 20  # bytes of a file
 
@@ -183,7 +183,7 @@ class Lines:
         self._shown: Dict[str, str] = {"": ""}
 
     def shown(self, frame: str) -> str:
-        """The frame, with its line in place of the function where that is known."""
+        """The frame, with the text of its line in place of the function if that is known."""
         found = self._shown.get(frame)
         if found is None:
             at = _FRAME.match(frame)
@@ -197,7 +197,7 @@ class Lines:
             try:
                 newer = os.path.getmtime(name) > os.path.getmtime(self._trace)
                 self._files[name] = [] if newer else read_text(name, self.MOST).splitlines()
-            except (OSError, ValueError):  # it is elsewhere
+            except (OSError, ValueError):  # the file is on another machine, or in another folder
                 self._files[name] = []
         return self._files[name]
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a trace keeps the rules that its readers rely on, and what was lost when it was recorded.
+"""Checks that a trace keeps the rules of its readers, and reports what was lost when it was recorded.
 
-Looked at: the form of each event; spans of one row that overlap without nesting (Perfetto drops or misplaces those); arrows,
-asynchronous ranges and B/E pairs without a partner; kernels that begin before their launch; the rules of torch's own
-validator (torch/profiler/_trace_validator.py); records lost, as cprof and Kineto count them.
+Checks the form of each event; spans of one row that overlap without nesting (Perfetto drops or moves them); arrows,
+asynchronous ranges and B/E pairs without a partner; kernels that begin before their launch; and the rules of torch's own
+validator (torch/profiler/_trace_validator.py). Reports lost records, as cprof and Kineto count them.
 
-An error misleads readers, or is lost data. A warning is harmless, or a habit of torch.profiler's. Exit code 1 when there are errors.
+An error misleads readers, or is lost data. A warning is harmless, or usual in traces of torch.profiler. The exit code is 1 if
+there are errors.
 """
 
 import argparse
@@ -26,9 +27,9 @@ from cprof.tool.span_reader import begins_and_ends
 from cprof.tool.spans import int_or_none, to_ns
 from cprof.tool.steps import FOREIGN_PIDS
 
-HELP = "whether a trace keeps the rules of its readers, and what was lost; exit code 1 when it does not"
+HELP = "check a trace against the rules of its readers, and report losses; exit code 1 if there are errors"
 ERROR, WARNING = "error", "warning"
-POSSIBLE_CPU, POSSIBLE_GPU = 200, 50000  # TFLOP/s: far above the fastest of one process there is
+POSSIBLE_CPU, POSSIBLE_GPU = 200, 50000  # TFLOP/s, far above what one process can reach
 _HABIT, _OWN = "habit", "own"
 PHASES = frozenset("BEXiICbneSTpFstfPNODMVvRc()")
 INT64 = 2**63 - 1
@@ -36,7 +37,7 @@ EXAMPLES = 3
 
 
 class Finding(NamedTuple):
-    """A rule that is broken so many times."""
+    """A broken rule, with the number of times and examples."""
     level: str
     rule: str
     count: int
@@ -44,14 +45,14 @@ class Finding(NamedTuple):
 
 
 class Findings:
-    """Collects what is wrong, by rule. Who wrote the trace may be known at its end only."""
+    """Collects broken rules. The levels of some depend on who wrote the trace, which may be known only at its end."""
 
     def __init__(self) -> None:
-        self.ours = False  # written by cprof: what is a habit of Kineto's is an error here
+        self.ours = False  # written by cprof: habits of Kineto count as errors
         self._found: Dict[Tuple[str, str], Finding] = {}
 
     def add(self, level: str, rule: str, example: str, count: int = 1) -> None:
-        """The rule is broken here."""
+        """Adds a broken rule."""
         found = self._found.get((level, rule))
         if found is None:
             found = self._found[level, rule] = Finding(level, rule, 0, [])
@@ -60,22 +61,22 @@ class Findings:
         self._found[level, rule] = found._replace(count=found.count + count)
 
     def habit(self, rule: str, example: str, count: int = 1) -> None:
-        """An error in a trace of cprof's, a warning in others."""
+        """Adds an error for a trace of cprof's, a warning for others."""
         self.add(_HABIT, rule, example, count)
 
     def own(self, rule: str, example: str, count: int = 1) -> None:
-        """An error in a trace of cprof's, and right in others."""
+        """Adds an error for a trace of cprof's, nothing for others."""
         self.add(_OWN, rule, example, count)
 
     def all(self) -> List[Finding]:
-        """Errors first, each in the order found."""
+        """All findings, errors first, else in the order found."""
         levels = {_HABIT: ERROR, _OWN: ERROR} if self.ours else {_HABIT: WARNING, _OWN: None}
         found = [one._replace(level=levels.get(one.level, one.level)) for one in self._found.values()]
         return sorted((one for one in found if one.level), key=lambda one: one.level != ERROR)
 
 
 def shown(event: Dict[str, Any]) -> str:
-    """An event in a few words."""
+    """A short text that identifies an event."""
     parts = [printable(json.dumps(event.get("name"), ensure_ascii=False))[:80]]
     for key in ("cat", "pid", "tid", "ts"):
         if key in event:
@@ -84,7 +85,7 @@ def shown(event: Dict[str, Any]) -> str:
 
 
 def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
-    """What is wrong with a trace, and how many events it holds. Raises a Problem for what is no trace."""
+    """The findings about a trace, and its number of events. Raises a Problem if the file is no trace."""
     with open_trace(path, progress) as trace:
         trace.past_large = True
         found = Findings()
@@ -94,7 +95,7 @@ def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
         count = 0
 
         def take(text: str) -> bool:
-            """A text of events in which each is sound by itself."""
+            """Takes a block of well-formed events through the fast parser. False if the block needs the slow way."""
             nonlocal count, refused
             kinds = sound_events() if refused < REFUSED_MOST else None
             events = kinds.events(text) if kinds and not has_long_numbers(text) else None
@@ -132,7 +133,8 @@ def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
 
 
 def _is_cprofs(metadata: Dict[str, Any]) -> bool:
-    """Whether cprof wrote the trace. Its own key stands behind the events; Kineto does not write these two of the head."""
+    """Whether cprof wrote the trace. The key `cprof` comes after the events and may be cut off; Kineto does not write the two keys of
+    distributedInfo."""
     info = metadata.get("distributedInfo")
     return "cprof" in metadata or type(info) is dict and {"local_rank", "node_rank"} <= info.keys()
 
@@ -140,13 +142,13 @@ def _is_cprofs(metadata: Dict[str, Any]) -> bool:
 # ---- one event ----
 
 class _Form:
-    """What holds for each event by itself."""
+    """The rules for a single event."""
 
     def __init__(self, found: Findings) -> None:
         self.found = found
 
     def event(self, event: Dict[str, Any]) -> bool:
-        """Whether the event is sound enough to be held against others."""
+        """Checks an event. Returns whether it is well-formed enough for the rules between events."""
         add, ph = self.found.add, event.get("ph")
         if type(ph) is not str or ph not in PHASES or len(ph) != 1:
             add(ERROR, "unknown phase", f"ph {printable(ph)[:40]}: {shown(event)}")
@@ -226,18 +228,18 @@ class _Form:
 # ---- partners ----
 
 class _Pairs:
-    """Arrows, asynchronous ranges, and B with E. merged: processes have numbers of the rank's."""
+    """Arrows, asynchronous ranges, and pairs of B and E. merged: the merge has renumbered the processes."""
 
     def __init__(self, found: Findings, columns: Columns, merged: bool) -> None:
         self.found, self._merged = found, merged
         self._columns = columns
         self._arrows: Dict[str, Any] = {}      # by category: ids and times of starts, ids and times of ends
-        self._texts: Dict[str, int] = {}       # ids that are texts
+        self._texts: Dict[str, int] = {}       # numbers for ids that are texts
         self._ranges: Any = collections.Counter()
         self._open: Dict[Any, int] = collections.defaultdict(int)
 
     def event(self, event: Dict[str, Any]) -> bool:
-        """Whether it may stand in relations of another kind. The event is sound by itself."""
+        """Takes a well-formed event. Returns whether the rules of Relations apply to it."""
         ph = event["ph"]
         if ph in ("s", "f", "t"):
             self._arrow(event, ph)
@@ -263,8 +265,8 @@ class _Pairs:
         return True
 
     def _halves(self, pid: Any) -> str:
-        """How bad half a span of this process is. cprof writes none, but a foreign file that begins or ends in the middle has some, and comes
-        in as it is: readers ignore an E, and draw a B to the end."""
+        """The level of an unpaired B or E of this process. cprof writes none. A foreign file that the program added may begin or end in the
+        middle of a span: readers ignore its E, and draw its B to the end."""
         return WARNING if self._merged or type(pid) is int and pid >= FOREIGN_PIDS else ERROR
 
     def _arrow(self, event: Dict[str, Any], ph: str) -> None:
@@ -291,7 +293,7 @@ class _Pairs:
         return arrows
 
     def sound_arrows(self, found: List[Any], begins: bool) -> None:
-        """Ones of fast.py's."""
+        """Takes arrows of fast.py's classes."""
         for category in dict.fromkeys([one.cat for one in found]):
             own = [one for one in found if one.cat == category]
             arrows = self._arrows_of(category)[0 if begins else 2:]
@@ -299,11 +301,11 @@ class _Pairs:
             arrows[1].extend(begins_and_ends([one.ts for one in own], [])[0])
 
     def end(self, progress: Optional[Progress] = None) -> None:
-        """What has no partner. The columns are finished."""
+        """Reports what has no partner. Needs finished columns."""
         found = self.found
         for category, columns in self._arrows.items():
             starts, start_times, ends, end_times = map(self._columns.whole, columns)
-            if progress:  # each is sorted, then looked at
+            if progress:  # each is sorted, then visited
                 progress.total = (progress.total or 0) + 2 * (len(starts) + len(ends))
             for number, begun, ended in paired(starts, ends, progress):
                 what = f"{printable(category)[:40]} {number}"
@@ -349,7 +351,7 @@ def _top_level(trace: Trace, found: Findings) -> None:
 
 
 def _losses(metadata: Dict[str, Any], found: Findings) -> None:
-    """What cprof and Kineto say was lost."""
+    """Reports the losses that cprof and Kineto counted."""
     about = metadata.get("cprof")
     if type(about) is dict:
         lost = about.get("lost")
@@ -373,7 +375,7 @@ def _losses(metadata: Dict[str, Any], found: Findings) -> None:
 
 
 def _rates(flops: Any, found: Findings) -> None:
-    """FLOPs that no device can have done in that time: something was counted that was not computed."""
+    """Reports FLOP rates that no device can reach: something was counted that was not computed."""
     for device, told in flops.items() if type(flops) is dict else ():
         if type(told) is not dict:
             continue
@@ -385,7 +387,7 @@ def _rates(flops: Any, found: Findings) -> None:
 
 
 def _recovered(told: Any, found: Findings) -> None:
-    """What `cprof recover` could not save."""
+    """Reports what `cprof recover` could not save."""
     if type(told) is not dict:
         return
     if type(told.get("bytes_lost")) is int and told["bytes_lost"] > 0:
@@ -418,7 +420,7 @@ def run(args: argparse.Namespace) -> int:
     for path in traces_of(args.traces, merged=True):
         try:
             found, count = findings(path, progress=True)
-        except Problem as error:  # the other traces are looked at all the same
+        except Problem as error:  # goes on with the other traces
             note(str(error))
             code = BAD_INPUT
             continue
@@ -445,5 +447,5 @@ def _print(path: str, found: List[Finding], count: int, quiet: bool) -> None:
 
 
 def problems(path: str) -> List[str]:
-    """The errors of a trace in words, for tests."""
+    """The errors of a trace as text, for tests."""
     return [f"{one.rule} ({one.count}): {'; '.join(one.examples)}" for one in findings(path)[0] if one.level == ERROR]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of `cprof check` that hold between events: nesting on each row, and what is before what on CPU and GPU.
+"""The rules of `cprof check` between events: nesting on each row, and the order of events on CPU and GPU.
 
-What is kept of an event are a few numbers in columns (columns.py).
+Keeps a few numbers of each event, in columns (columns.py).
 """
 
 import itertools
@@ -20,9 +20,9 @@ RECORDS = ("cudaEventRecord", "cudaEventRecord_ptsz", "cudaEventRecordWithFlags"
 COMMUNICATION_NAME = "record_param_comms"
 COMMUNICATION = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size")
 EVALUATE = "autograd::engine::evaluate_function:"
-_MORE = frozenset((*CALLS, *WORK, "cuda_sync", "collective_comm", "gpu_user_annotation"))  # whose spans are told by more than name and time
+_MORE = frozenset((*CALLS, *WORK, "cuda_sync", "collective_comm", "gpu_user_annotation"))  # categories with rules beyond name and time
 MAX_DEPTH = 512
-SEQUENCES = 1 << 16  # numbers of the backward pass that are remembered: one comes twice within a step
+SEQUENCES = 1 << 16  # sequence numbers of the backward pass to remember: a number comes twice only within a step
 FIRST_CPU_PID = 4096
 
 
@@ -49,13 +49,13 @@ def paired(left: Any, right: Any, progress: Optional[Progress] = None) -> Iterat
 
 
 def _of_part(part: int, number: Any) -> Any:
-    """A number that no other part has; in a trace of one rank as it is."""
+    """The number made unique among the parts of a merged trace; unchanged in a trace of one rank."""
     return number + (part << 40) if part and number is not None and 0 < number < 1 << 40 else number
 
 
 def _sequence(event: Dict[str, Any], args: Dict[str, Any], part: int) -> Tuple[str, str]:
-    """(the sequence number in words, its process): torch counts on each thread of the forward pass. Where that thread is not named (no
-    field, or 0) it is taken to be the one that runs the backward pass, as it is without a GPU; ours is always named."""
+    """(text of the sequence number, its process). torch counts sequence numbers on each thread of the forward pass. If the event does not name
+    that thread (no field, or 0), it is the thread of the backward pass, as is right without a GPU. cprof always names the thread."""
     forward = int_or_none(args.get("Fwd thread id"))
     whose = f"thread {forward}" if forward else f"row {text_of(event.get('tid'))}"
     words = f"{args['Sequence number']} of {whose}" + (f" of trace {part}" if part else "")
@@ -63,15 +63,15 @@ def _sequence(event: Dict[str, Any], args: Dict[str, Any], part: int) -> Tuple[s
 
 
 class _Parts:
-    """Which of the traces that a merged one is made of an event is of: they stand one behind the other, and behind each the names and places
-    of its rows. Two of them may be of one rank, in which numbers begin anew."""
+    """Tells which part of a merged trace an event belongs to. The parts follow each other, each with the names and the order of its rows at its
+    end. Two parts may have the same rank, and their numbers begin anew."""
 
     def __init__(self) -> None:
         self._number = 1
         self._ends = False
 
     def of(self, event: Dict[str, Any]) -> int:
-        """1 and up."""
+        """The number of the event's part, from 1."""
         name = event.get("name") if event.get("ph") == "M" else ""
         if self._ends and name not in ("process_name", "process_sort_index"):
             self._number += 1
@@ -89,7 +89,7 @@ class _Row:
 
 
 class Relations:
-    """Takes all events that are sound by themselves; end() says what does not fit. merged: numbers in args are those of each part."""
+    """Takes all well-formed events; end() reports broken rules. merged: ids in args are unique only within a part."""
 
     def __init__(self, found: Any, columns: Columns, merged: bool = False) -> None:
         self.found, self._parts = found, _Parts() if merged else None
@@ -97,26 +97,26 @@ class Relations:
         self._progress: Optional[Progress] = None
         self._names: Dict[str, int] = {}
         self._rows: Dict[Any, _Row] = {}
-        self._plain: Dict[str, int] = {}                   # names that tell all of a span of fast.py's: their numbers
-        self._threads: Dict[Any, _Row] = {}                # rows of such, by numbers
+        self._plain: Dict[str, int] = {}                   # numbers of the names without further rules, of spans of fast.py's
+        self._threads: Dict[Any, _Row] = {}                # their rows, by (pid, tid)
         self._calls: List[Any] = [columns.new(typecode) for typecode in "qqi"]  # correlation, start, name
         self._work: List[Any] = [columns.new(typecode) for typecode in "qqi"]   # likewise
         self._records: Dict[int, int] = {}                 # recordings of events: by correlation and External id
         self._waits = [columns.new("q"), columns.new("q")]  # start, recording waited for
         self._syncs: Dict[Any, List[Any]] = {}             # waits for a stream, by (device, stream): starts and ends
         self._streams: Dict[Any, List[Any]] = {}           # kernels, likewise
-        self._backward: Dict[Any, Any] = {}                # by _sequence(): the name, the names where there are several
+        self._backward: Dict[Any, Any] = {}                # by _sequence(): the name, or a set of several names
         self._named: Set[Any] = set()
         self._own_steps: Set[int] = set()                  # parts in which cprof wrote steps
-        self._step_ranges: Dict[int, List[Any]] = {}       # by part, of ranges elsewhere that have a step's name: how many, the first
-        self._fractions = False                            # times finer than microseconds
+        self._step_ranges: Dict[int, List[Any]] = {}       # by part: count and first of the ranges on other rows that have a step's name
+        self._fractions = False                            # times have fractions of microseconds
 
     def name_thread(self, pid: Any, tid: Any) -> None:
-        """The thread has a name."""
+        """Notes that the thread has a name."""
         self._named.add((text_of(pid), text_of(tid)))
 
     def spans(self, found: List[Any]) -> None:
-        """Ones of fast.py's, in a trace of one rank."""
+        """Takes spans of fast.py's class, in a trace of one rank."""
         names = [self._plain.get(one.name, -1) if one.cat not in _MORE else -1 for one in found]
         for at in [at for at, number in enumerate(names) if number < 0]:
             one = found[at]
@@ -131,7 +131,7 @@ class Relations:
         self._plain_spans(found, names)
 
     def _plain_spans(self, found: List[Any], names: List[int]) -> None:
-        """The spans' names and times."""
+        """Keeps the spans' names and times."""
         if not found:
             return
         times = [one.ts for one in found]
@@ -153,7 +153,7 @@ class Relations:
         return row
 
     def event(self, event: Dict[str, Any]) -> None:
-        """One more."""
+        """Takes an event."""
         ph = event.get("ph")
         part = self._parts.of(event) if self._parts else 0
         if ph == "M" and event.get("name") == "thread_name":
@@ -166,7 +166,7 @@ class Relations:
         self._more(event, part)
 
     def _more(self, event: Dict[str, Any], part: int) -> None:
-        """What a span tells beyond its name and times."""
+        """Keeps what the rules need of a span beyond its name and times."""
         start, duration = to_ns(event["ts"]) or 0, to_ns(event["dur"]) or 0
         name, category, args = event["name"], event.get("cat"), args_of(event)
         if category in CALLS:
@@ -185,7 +185,7 @@ class Relations:
                 self._function(_sequence(event, args, part), name)
 
     def _step(self, event: Dict[str, Any], part: int) -> None:
-        """A row that readers take for a step."""
+        """Takes a span whose name readers take for a step."""
         what = f"{event['name'][:60]!r} at {event['ts']}"
         if event.get("cat") == "gpu_user_annotation":
             self.found.own("a range of a GPU has a step's name: HTA and TensorBoard take it for one more step", what)
@@ -195,13 +195,13 @@ class Relations:
             self._step_ranges.setdefault(part, [0, what])[0] += 1
 
     def _tell_steps(self) -> None:
-        """Where there are no others, ranges of the name are the steps."""
+        """Reports ranges with a step's name beside cprof's steps. Without cprof's steps they are the steps."""
         for part in self._own_steps & self._step_ranges.keys():
             count, what = self._step_ranges[part]
             self.found.own("a range has the name of cprof's steps: readers take it for one more step", what, count)
 
     def _function(self, sequence: Tuple[str, str], name: str) -> None:
-        """A function of the backward pass runs."""
+        """Takes a function of the backward pass."""
         before = self._backward.setdefault(sequence, name)
         if name not in (before if type(before) is set else (before,)):
             self._backward[sequence] = {name, *(before if type(before) is set else (before,))}
@@ -218,7 +218,7 @@ class Relations:
 
     @staticmethod
     def _is_devices(category: Any, event: Dict[str, Any]) -> bool:
-        """Whether the row of such an event is a device's."""
+        """Whether an event of this category is on the row of a device."""
         return category == "cuda_sync" or runs_on_device(category, args_of(event))
 
     def _keep(self, event: Dict[str, Any], name: str, category: Any, start: int, end: int) -> None:
@@ -253,7 +253,7 @@ class Relations:
             ends.append(start + duration)
         device = args.get("device", args.get("inDevice"))
         pid = event.get("pid")
-        # Larger ones are no ordinals: `cprof merge` keeps the ranks' GPUs apart so.
+        # A larger pid is no device number: `cprof merge` renumbers the GPUs of the ranks.
         if type(device) is int and type(pid) is int and device != pid and pid < FIRST_CPU_PID:
             self.found.own("work of one GPU on the row of another", f"{name[:80]}: device {device}, pid {event['pid']}")
 
@@ -262,7 +262,7 @@ class Relations:
         if kind in ("Stream Wait Event", "Event Sync"):
             waited = int_or_none(args.get("wait_on_cuda_event_record_corr_id"))
             if waited is None or waited < 0:
-                # CUPTI does not know the recording when it was before the window: nothing else can stand there.
+                # CUPTI does not know a recording from before the window, so the trace cannot name it.
                 self.found.add("warning", "a wait for an event whose recording is not known", f"{kind} at {event['ts']}")
             elif kind == "Stream Wait Event":
                 self._waits[0].append(start)
@@ -276,7 +276,7 @@ class Relations:
             ends.append(start + duration)
 
     def end(self, progress: Optional[Progress] = None) -> None:
-        """What holds between all of them. The columns are finished."""
+        """Checks the rules between all events. Needs finished columns."""
         whole = self._columns.whole
         for row in self._rows.values():
             row.start, row.end, row.name = map(whole, (row.start, row.end, row.name))
@@ -322,7 +322,7 @@ class Relations:
                     break
 
     def _causality(self) -> None:
-        """torch joins kernels and launches by External id; the correlation tells each launch from the other."""
+        """No kernel may begin before its launch. torch joins them by External id; the correlation id is exact for each launch."""
         texts = list(self._names)
         without = 0
         for _, calls, works in paired(self._calls[0], self._work[0], self._progress):
@@ -343,19 +343,19 @@ class Relations:
         for start, waited in zip(*self._waits):
             recorded = self._records.get(waited)
             if recorded is None:
-                # Before the window no call was recorded.
+                # A recording from before the window is not in the trace: a warning only.
                 level = self.found.habit if waited >= first else lambda rule, example: self.found.add("warning", rule, example)
                 level("a wait names a recording that is not in the trace", f"correlation {waited % (1 << 40) if self._parts else waited}")
             elif recorded > start:
                 self.found.add("error", "a wait names a recording that comes later", f"correlation {waited % (1 << 40) if self._parts else waited}")
 
     def _slack(self) -> int:
-        """How far, in ns, an end may lie behind what it should not: of whole microseconds, ends are rounded up and beginnings down."""
+        """The tolerance for ends in ns: in a trace of whole microseconds, ends are rounded up and starts down."""
         return 0 if self._fractions else 1000
 
     def _stream_waits(self) -> None:
-        """A wait for a stream is over when all is that the stream began before. (torch's rule is that no kernel runs when the wait begins; but
-        then there is nothing to wait for: CUPTI's record of a wait begins with the call.)"""
+        """A wait for a stream must not end before the kernels that the stream began before the wait. torch's rule, that no kernel runs when the
+        wait begins, is too strict: CUPTI's record of a wait begins with the call."""
         for key, (waits, over) in self._syncs.items():
             starts, ends = self._streams.get(key, ((), ()))
             order = iter(in_order(len(starts), starts.__getitem__)) if starts else iter(())

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the traces of several ranks say about each other: steps, collectives that all of them took part in, and how far the
-clocks of their hosts are apart.
+"""Compares the traces of several ranks: their steps, the collectives in which all of them took part, and the differences between the
+clocks of their hosts.
 
-A collective is what lasts as long as its communication: a kernel of NCCL, else a range of gloo, else a call of MPI; not the
-operator that only enqueues it. Those that no rank can leave before all have entered it (all-reduce, all-gather, barrier …)
-show which rank the others waited for, and bound the difference of two clocks from both sides."""
+A collective is the event that lasts as long as the communication: a kernel of NCCL, else a range of gloo, else a call of MPI. The
+operator that only enqueues it does not count. No rank can leave an all-reduce, an all-gather or a barrier before all ranks have
+entered it. Such collectives show which rank the others waited for, and bound the difference of two clocks from both sides."""
 
 import bisect
 import collections
@@ -19,24 +19,24 @@ from cprof.tool.spans import in_order
 from cprof.tool.steps import RANGE_NAME, on_our_row
 
 STEP = re.compile(rf"(?:ProfilerStep\s*#\s*|{re.escape(RANGE_NAME)})([0-9]{{1,18}})(?![0-9])")
-# What lasts as long as the communication, best first. The trace's best kind is used, and no other.
+# The kinds of events that last as long as the communication, best first. Only the best kind that a trace has is used.
 KINDS = (("kernel", re.compile(r"^nccl(Dev)?Kernel|^nccl[A-Z]\w*Kernel|^rccl")), (None, re.compile(r"^(gloo|mpi|ucc):")),
          (None, re.compile(r"^P?MPI_(Allreduce|Allgather|Alltoall|Barrier|Reduce_scatter|Bcast|Reduce|Gather|Scatter)", re.I)))
-# Nobody leaves these before everybody has come.
+# Collectives that no rank leaves before all have entered.
 ALL = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.IGNORECASE)
-LIMIT = (1 << 63) - 1  # what a column takes
-APART_NS = 5_000_000_000  # between the end of a step on one rank and its begin on another
+LIMIT = (1 << 63) - 1  # the largest number in a column
+APART_NS = 5_000_000_000  # the most between the end of a step on one rank and its start on another, in one run
 
 
 class Collective(NamedTuple):
-    """Nanoseconds since the epoch, by the clock of its host."""
+    """Times are nanoseconds since the epoch, by the clock of the host."""
     start: int
     end: int
     key: Tuple
 
 
 class Collectives:
-    """Any number of them, in columns: 20 bytes each."""
+    """A list of collectives in columns, with 20 bytes each."""
 
     def __init__(self) -> None:
         self._start, self._end, self._key = array("q"), array("q"), array("i")
@@ -53,7 +53,7 @@ class Collectives:
         return map(self.__getitem__, range(len(self)))
 
     def add(self, start: int, end: int, key: Tuple) -> None:
-        """One more."""
+        """Adds a collective."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._keys)
@@ -63,7 +63,7 @@ class Collectives:
         self._key.append(number)
 
     def in_order(self, moved_by: int = 0) -> "Collectives":
-        """Sorted, at times so many nanoseconds later."""
+        """A sorted copy, with `moved_by` nanoseconds added to all times."""
         found = Collectives()
         for at in in_order(len(self), self.__getitem__):
             start, end, key = self[at]
@@ -72,7 +72,7 @@ class Collectives:
 
 
 def _together(one: Iterable[Collective], other: Iterable[Collective]) -> Collectives:
-    """What is in order here or there; once what is in both."""
+    """The union of two sorted lists, sorted."""
     found, last = Collectives(), None
     for collective in heapq.merge(one, other):
         if collective != last:
@@ -82,21 +82,21 @@ def _together(one: Iterable[Collective], other: Iterable[Collective]) -> Collect
 
 
 class Times:
-    """Steps and collectives of one trace."""
+    """The steps and collectives of one trace."""
 
     def __init__(self, path: str, order: int = 0) -> None:
-        self.path, self.paths = path, [path]  # with those that were joined
+        self.path, self.paths = path, [path]  # paths: also of the traces that were joined
         self.steps: Dict[int, Tuple[int, int]] = {}
         self.collectives: Sequence[Collective] = []
         self.notes: List[str] = []
-        self._step_ranges: Dict[int, Tuple[int, int]] = {}  # of a step's name, but not on cprof's row of steps
-        self.again: Set[int] = set()                   # steps that were made several times
+        self._step_ranges: Dict[int, Tuple[int, int]] = {}  # ranges with a step's name that are not on cprof's row of steps
+        self.again: Set[int] = set()                   # steps that ran several times
         self._starts: List[Tuple[int, int, int]] = []  # (start, end, number) of the steps
         self._kinds = [Collectives() for _ in KINDS]
         self._order = order
 
     def read(self, progress: bool = True) -> "Times":
-        """Goes through the file."""
+        """Reads the file."""
         with open_trace(self.path, progress=progress) as trace:
             trace.past_large = True
             self.begin(trace)
@@ -106,27 +106,27 @@ class Times:
             return self.finish(trace)
 
     def begin(self, trace: Trace) -> None:
-        """In front of the events of a trace that somebody else goes through: each is to be given to see()."""
+        """Prepares for a trace that the caller reads: the caller passes each event to see()."""
         self.base = base_of(trace.of_one_rank().head())
 
     def see(self, event: Dict[str, Any]) -> None:
-        """Any event."""
+        """Takes an event of any kind."""
         if event.get("ph") == "X" and "dur" in event and "ts" in event:
             self._look(event)
 
     @staticmethod
     def watches(name: str, category: Any) -> bool:
-        """Whether see() takes note of such events."""
+        """Whether see() needs such events."""
         return kind_of(name, category) is not None or name.startswith(("ProfilerStep", RANGE_NAME))
 
     def finish(self, trace: Trace) -> "Times":
-        """Behind the events."""
+        """Ends the reading, after the last event."""
         self.rank = rank_of(trace.of_one_rank().metadata, self.path, self._order)
         self.world = world_of(trace.metadata)
         self.host = str(trace.metadata.get("host_name") or "")
         self.base_late = base_of(trace.metadata)
         self.notes = trace.remarks()
-        late = self.base_late - self.base  # other than 0: the key stood behind the events
+        late = self.base_late - self.base  # not 0 if the key comes after the events
         self.steps = {n: (start + late, end + late) for n, (start, end) in (self.steps or self._step_ranges).items()}
         self.collectives = next((kind for kind in self._kinds if len(kind)), self._kinds[0]).in_order(late)
         self._kinds.clear()
@@ -137,7 +137,7 @@ class Times:
         return self
 
     def join(self, other: "Times") -> None:
-        """Takes in another window of the same rank; of two attempts at a step the later one."""
+        """Adds another window of the same rank. Of two attempts at a step it keeps the later one."""
         self.paths += other.paths
         for n, step in other.steps.items():
             before = self.steps.setdefault(n, step)
@@ -148,13 +148,13 @@ class Times:
         self._indexed()
 
     def leave(self, steps: Set[int]) -> None:
-        """Steps that count elsewhere."""
+        """Drops steps that count for another trace of the rank."""
         for n in steps:
             del self.steps[n]
         self._indexed()
 
     def step_at(self, at: int) -> Optional[int]:
-        """The step that a moment lies in."""
+        """The step at a moment; None outside of steps."""
         found = bisect.bisect_right(self._starts, (at, 1 << 62, 0)) - 1
         if found < 0 or at >= self._starts[found][1]:
             return None
@@ -178,7 +178,7 @@ class Times:
 
 
 def kind_of(name: str, category: Any) -> Optional[int]:
-    """Which of KINDS an event is."""
+    """The index in KINDS of an event's kind; None if it is no collective."""
     if name[:1] not in "ngrmuMP":
         return None
     for number, (wanted, pattern) in enumerate(KINDS):
@@ -188,7 +188,7 @@ def kind_of(name: str, category: Any) -> Optional[int]:
 
 
 def _key(name: str, args: Any) -> Tuple:
-    """What two ranks' halves of one collective have in common: its name, its group's members and size where they are told."""
+    """The key that the ranks' events of one collective share: its name, and the members and the size of its group if known."""
     if type(args) is not dict:
         return (name, "", 0)
     size = args.get("Group size")
@@ -197,7 +197,7 @@ def _key(name: str, args: Any) -> Tuple:
 
 
 def ns_of(value: Any) -> int:
-    """Microseconds, as a trace has them, in whole nanoseconds; 0 for what is no time."""
+    """A trace's microseconds as whole nanoseconds; 0 for a value that is no time."""
     try:
         return _time(value * 1000 if type(value) is int else round(float(value) * 1000))
     except (TypeError, ValueError, OverflowError):
@@ -205,18 +205,18 @@ def ns_of(value: Any) -> int:
 
 
 def _time(ns: int) -> int:
-    """Perfetto, too, has 63 bits for a time; a larger one is of a damaged file, and is 0."""
+    """Replaces a time of more than 63 bits by 0: the file is damaged. Perfetto has the same limit."""
     return ns if abs(ns) < 1 << 63 else 0
 
 
 def base_of(metadata: Dict[str, Any]) -> int:
-    """What a trace's times are counted from, in nanoseconds since the epoch; 0 where they are absolute."""
+    """The zero of a trace's times in nanoseconds since the epoch; 0 if the times are absolute."""
     base = metadata.get("baseTimeNanoseconds")
     return _time(base) if type(base) is int else 0
 
 
 def rank_of(metadata: Dict[str, Any], path: str, otherwise: int) -> int:
-    """The trace's rank: as it says, as its name says, or the place in the list."""
+    """The trace's rank: from its metadata, else from the file name, else `otherwise`."""
     info = metadata.get("distributedInfo")
     rank = info.get("rank") if type(info) is dict else None
     if type(rank) is int and 0 <= rank < 1 << 17:
@@ -226,7 +226,7 @@ def rank_of(metadata: Dict[str, Any], path: str, otherwise: int) -> int:
 
 
 def world_of(metadata: Dict[str, Any]) -> int:
-    """Ranks of the run; 0 where the trace does not say."""
+    """The number of ranks of the run; 0 if the trace does not have it."""
     info = metadata.get("distributedInfo")
     world = info.get("world_size") if type(info) is dict else None
     return world if type(world) is int else 0
@@ -235,7 +235,7 @@ def world_of(metadata: Dict[str, Any]) -> int:
 # ---- across ranks ----
 
 def by_rank(times: List[Times]) -> List[Times]:
-    """One for each rank: the windows of one run joined."""
+    """One Times for each rank and host, with all its windows joined."""
     found: Dict[Tuple[int, str], Times] = {}
     for one in times:
         first = found.setdefault((one.rank, one.host), one)
@@ -245,8 +245,8 @@ def by_rank(times: List[Times]) -> List[Times]:
 
 
 def of_last_attempts(ranks: List[Times]) -> List[Times]:
-    """Each step of each rank once. A job that is started again may have a rank on another host, which makes steps that were made before: the
-    last one's count. Those that recorded most come first, as their hosts have met most others: all clocks count from the first."""
+    """Keeps each step of each rank once. A restarted job may run a rank on another host, where it repeats steps: the last attempt counts. Ranks
+    with most steps come first, since their hosts share most collectives with others, and all clocks are relative to the first host."""
     last: Dict[Tuple[int, int], Times] = {}
     for one in ranks:
         for n, step in one.steps.items():
@@ -271,7 +271,7 @@ class Meeting(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether nobody leaves before everybody has come."""
+        """Whether no rank leaves before all have entered."""
         return ALL.search(self.key[0]) is not None
 
 
@@ -279,9 +279,9 @@ Places = Dict[int, Any]  # {index of the trace: where in its collectives}
 
 
 def meetings(ranks: List[Times]) -> Iterator[Meeting]:
-    """The n-th collective of a key on one rank is the n-th on another, if all have as many of them: in the whole trace where all
-    recorded the same steps, else within a step, among the ranks that recorded it. Ranks that recorded others (each was asked for
-    them by itself) may have as many."""
+    """Matches collectives: the n-th of a key on one rank is the n-th on another, if all ranks have the same number of them. Counts over
+    the whole trace if all ranks recorded the same steps, else within each step, among the ranks that recorded it: with different steps
+    the numbers could be equal by chance."""
     by_key: Dict[Tuple, Places] = collections.defaultdict(dict)
     for index, rank in enumerate(ranks):
         for at, one in enumerate(rank.collectives):
@@ -309,17 +309,17 @@ def _as_many(lists: Places) -> bool:
 
 
 def world_in(ranks: List[Times]) -> int:
-    """Ranks of the run, as far as the traces tell."""
+    """The number of ranks of the run, as far as the traces show it."""
     return max([rank.world for rank in ranks] + [len({rank.rank for rank in ranks})])
 
 
 def has_parts(keys: Iterable[Tuple], world: int) -> bool:
-    """Whether there are collectives of a part of the ranks: then one of which nothing is told may be one, too."""
+    """Whether some collectives have only a part of the ranks. Then a collective without a group size may be one of those, too."""
     return any(0 < size < world for _, _, size in keys)
 
 
 def of_unknown_members(key: Tuple, world: int, parts: bool) -> bool:
-    """Whether a collective is, or may be, one of a part of the ranks, and which part is not told: its halves cannot be put together."""
+    """Whether a collective may have only a part of the ranks, with unknown members. It cannot be matched between ranks."""
     _, members, size = key
     return not members and (0 < size < world or (parts and size == 0))
 
@@ -337,21 +337,21 @@ def _by_step(key: Tuple, lists: Places, ranks: List[Times], recorded: List[Froze
             if step is not None:
                 _put(steps[step], index, at)
     for step, there in sorted(steps.items()):
-        # One that was in the step, but not in the collective, may be the one that the others waited for.
+        # Every rank of the step must have the collective: a rank without it may be the one that the others waited for.
         if len(there) > 1 and len(there) == sum(1 for index in lists if step in recorded[index]) and _as_many(there):
             yield from _matched(key, there, ranks)
 
 
 class Clock(NamedTuple):
-    """How a host's clock is brought in line with the first host's."""
+    """The correction of a host's clock to the first host's."""
     offset_ns: int            # to be added to its times
-    error_ns: Optional[int]   # what is left, as the collectives show it; None: nothing shows it
+    error_ns: Optional[int]   # the remaining error by the collectives; None: not known
     source: str               # "wall clock" or "collective ends"
-    collectives: int          # that were used
+    collectives: int          # the number of collectives used
 
 
 def clocks(ranks: List[Times]) -> Dict[str, Clock]:
-    """For each host. Ranks of one host share a clock, so that nothing has to be refined among them."""
+    """The clock of each host. Ranks of one host share a clock, so they need no correction among them."""
     first, *others = list(dict.fromkeys(rank.host for rank in ranks))
     apart = {host: _Apart() for host in others}
     for meeting in meetings(ranks) if others else ():
@@ -366,8 +366,8 @@ def clocks(ranks: List[Times]) -> Dict[str, Clock]:
 
 
 def of_other_runs(ranks: List[Times], moved: Dict[str, Clock]) -> Iterator[str]:
-    """A line where a step was over on one rank long before it began on another: these may not have been one run."""
-    when: Dict[int, Tuple[int, int, int, int]] = {}  # step -> when it was first over, where; when it last began, where
+    """A line if a step ended on one rank long before it began on another: the traces may be of different runs."""
+    when: Dict[int, Tuple[int, int, int, int]] = {}  # step -> its first end and that rank; its last start and that rank
     for one in ranks:
         offset = moved[one.host].offset_ns
         for step, (start, end) in one.steps.items():
@@ -381,28 +381,28 @@ def of_other_runs(ranks: List[Times], moved: Dict[str, Clock]) -> Iterator[str]:
 
 
 def _middle(values: List[int]) -> int:
-    """The median, in integers: nanoseconds since the epoch are too many for a float."""
+    """The median in integers: a float cannot hold nanoseconds since the epoch."""
     ordered = sorted(values)
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2
 
 
 class _Apart:
-    """How far a host's clock is from the first one's, by the ends of what both hosts' ranks took part in. Nobody leaves before
-    everybody has come: what one side's last arrival and the other side's first departure allow is a bound in each direction, which
-    holds whatever the network did."""
+    """The difference between a host's clock and the first host's, by the ends of their common collectives. No rank leaves before all
+    have entered: the last arrival on one side and the first departure on the other bound the difference in each direction, whatever
+    the network's delays."""
 
     def __init__(self) -> None:
         self._differences: List[int] = []
         self._least, self._most = -1 << 62, 1 << 62
 
     def add(self, here: List[Collective], there: List[Collective]) -> None:
-        """A collective, as the first host's ranks saw it and this one's."""
+        """Adds a collective: its events on the first host and on this host."""
         self._differences.append(_middle([one.end for one in here]) - _middle([one.end for one in there]))
         self._least = max(self._least, max(one.start for one in here) - min(one.end for one in there))
         self._most = min(self._most, min(one.end for one in here) - max(one.start for one in there))
 
     def clock(self) -> Clock:
-        """What is to be done to it."""
+        """The correction of this host's clock."""
         differences, least, most = self._differences, self._least, self._most
         if not differences:
             return Clock(0, None, "wall clock", 0)
@@ -412,6 +412,6 @@ class _Apart:
         apart = sorted(abs(difference - offset) for difference in differences)
         error = apart[min(len(apart) - 1, len(apart) * 9 // 10)]
         unmoved = sorted(abs(difference) for difference in differences)[min(len(apart) - 1, len(apart) * 9 // 10)]
-        if abs(offset) <= error and least <= 0 <= most:  # the ends do not tell the clocks apart
+        if abs(offset) <= error and least <= 0 <= most:  # the ends show no difference of the clocks
             return Clock(0, unmoved, "wall clock", len(differences))
         return Clock(offset, error, "collective ends", len(differences))

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of numbers for traces of any size: what does not fit into some tens of megabytes goes to a temporary file.
+"""Arrays of numbers for traces of any size. Arrays beyond some tens of megabytes go to a temporary file.
 
     columns = Columns()
     start = columns.new("q")
-    start.append(7)                 # an ordinary array, as long as it grows
-    columns.trim()                  # now and then: writes away what is too much
+    start.append(7)                 # an ordinary array while it grows
+    columns.trim()                  # now and then: moves large arrays to the file
     columns.finish()
-    start = columns.whole(start)    # all of it, to be read by index: an array or a memoryview
-    forget()                        # now and then: pages that were read need no memory
+    start = columns.whole(start)    # the whole array, to be read by index: an array or a memoryview
+    forget()                        # now and then: frees the memory of pages that were read
 
-The file has no name and is gone with the process. It lies where tempfile puts it (TMPDIR); where that is full everything stays in memory.
+The file has no name and disappears with the process. tempfile chooses its folder (TMPDIR). If the disk is full, the arrays stay in memory.
 """
 
 import mmap
@@ -19,21 +19,21 @@ from array import array
 from typing import Any, Dict, List, Tuple
 
 LIMIT = 16 << 20      # bytes of one Columns in memory
-WORTH = 1 << 12       # bytes of an array that are written at a time, at least
-LOOKED_AT = 128       # arrays, at most, that each trim() looks at on average: a trace of many threads has many
+WORTH = 1 << 12       # bytes of an array that are worth a write
+LOOKED_AT = 128       # arrays that a trim() visits on average, at most: a trace of many threads has many arrays
 _ALIGN = 8
 
 _maps: "weakref.WeakSet[Columns]" = weakref.WeakSet()
 
 
 def forget() -> None:
-    """Gives back the memory of what was read from files."""
+    """Frees the memory of pages that were read from files."""
     for columns in _maps:
         columns.forget()
 
 
 class Columns:
-    """Arrays that may go to one file together."""
+    """Arrays that share one temporary file."""
 
     def __init__(self) -> None:
         self._arrays: List[array] = []
@@ -41,20 +41,20 @@ class Columns:
         self._whole: Dict[int, Any] = {}
         self._file: Any = None
         self._map: Any = None
-        self._full = False  # the disk
-        self._passed = 0    # calls of trim() since it looked
+        self._full = False  # the disk is full
+        self._passed = 0    # calls of trim() since it last visited the arrays
 
     def new(self, typecode: str) -> array:
-        """One more array."""
+        """Makes an array."""
         self._arrays.append(array(typecode))
         return self._arrays[-1]
 
     def length(self, one: array) -> int:
-        """How many numbers were appended to the array. Before finish()."""
+        """The number of numbers appended to the array. Call it before finish()."""
         return len(one) + sum(size for _, size in self._written.get(id(one), ())) // one.itemsize
 
     def trim(self) -> None:
-        """Writes away what is too much. Takes time for each array: not to be called for each number."""
+        """Moves large arrays to the file. Takes time for each array: do not call it for each number."""
         self._passed += 1
         if self._passed * LOOKED_AT < len(self._arrays):
             return
@@ -82,7 +82,7 @@ class Columns:
         return True
 
     def finish(self) -> None:
-        """Nothing is appended any more."""
+        """Ends the appending."""
         if not self._written:
             return
         source, self._file = self._file, None
@@ -103,7 +103,7 @@ class Columns:
             _maps.add(self)
             view = memoryview(self._map)
             self._whole = {id(one): view[at:end].cast(one.typecode) for one, at, end in found}
-        except OSError:  # it is read back: memory may do
+        except OSError:  # reads it back: memory may suffice
             for one in self._arrays:
                 if self._written.get(id(one)):
                     self._whole[id(one)] = _read_back(source, self._written[id(one)], one)
@@ -112,11 +112,11 @@ class Columns:
             del one[:]
 
     def whole(self, one: array) -> Any:
-        """All that was appended to the array. After finish()."""
+        """All numbers appended to the array. Call it after finish()."""
         return self._whole.get(id(one), one)
 
     def forget(self) -> None:
-        """Gives back the memory of what was read."""
+        """Frees the memory of pages that were read."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 

@@ -2,11 +2,11 @@
 """Compares two traces or two runs: how much faster or slower a step got, and which rows make the difference.
 
     cprof compare before after
-    cprof compare before after --fail-above 5%      exit status 1 when a step got more than 5 % slower
+    cprof compare before after --fail-above 5%      exit code 1 if a step got more than 5 % slower
     cprof compare before after --markdown           a table for a pull request
 
-The first line has the median step of both sides, the change, the number of steps, and the noise of the difference. Below it
-stand the rows, the largest difference first. A row is the time per step of one kernel, operator, call, range or collective,
+The first line has the median step of both sides, the change, the number of steps, and the noise of the difference. The rows
+follow, the largest difference first. A row is the time per step of one kernel, operator, call, range or collective,
 or tensor memory. Times of operators are self times on the CPU. Times of kernels and collectives are totals. A row that only
 one side has is "new" or "gone".
 
@@ -42,8 +42,8 @@ from cprof.tool.steps import STEPS
 HELP = "what got faster or slower between two traces or runs, per step"
 FOUND = 1                 # exit code of --fail-above
 ERRORS = 3.0              # standard errors that count as noise
-DEVIATION = 1.4826        # of the normal distribution, in median absolute deviations
-OF_A_MEDIAN = 1.2533      # standard error of a median, in those of a mean
+DEVIATION = 1.4826        # standard deviation of a normal distribution, in median absolute deviations
+OF_A_MEDIAN = 1.2533      # standard error of a median, in standard errors of a mean
 ROWS = 20
 NAME_MOST = 100           # characters of a name in tables
 STEPS_LEAST = 3           # for a spread
@@ -66,22 +66,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="BEFORE", help="a trace, or the folder of a run")
     parser.add_argument("after", metavar="AFTER", help="the same, of the other version")
     parser.add_argument("--fail-above", type=_percent, metavar="PERCENT",
-                        help="exit status 1 when a step got slower by more than this, and by more than the noise")
-    parser.add_argument("--row-limit", type=row_limit, default=ROWS, metavar="N", help="rows listed of times, and of memory; -1: all (default 20)")
+                        help="exit code 1 if a step got slower by more than this, and by more than the noise")
+    parser.add_argument("--row-limit", type=row_limit, default=ROWS, metavar="N", help="the number of rows for times, and as many for memory; -1: all (default 20)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="one JSON object with all rows; times in microseconds, memory in bytes")
     output.add_argument("--markdown", action="store_true", help="a table in Markdown")
 
 
 class Side:
-    """What the traces of one side hold, step by step. Times are nanoseconds."""
+    """The times and memory of one side's traces, step by step. Times are nanoseconds."""
 
     def __init__(self, given: str) -> None:
         self.given = given
-        self.steps: List[int] = []                       # how long each one took
-        self.whole = 0                                   # all traces, from their first event to their last
+        self.steps: List[int] = []                       # the duration of each step
+        self.whole = 0                                   # the time of all traces, each from its first event to its last
         self.has_steps = True
-        self.cells: Dict[Key, Dict[int, int]] = {}       # {step: sum}; the step -1 is outside of all
+        self.cells: Dict[Key, Dict[int, int]] = {}       # {step: sum}; -1: outside of all steps
         self.calls: Dict[Key, int] = {}
         for path in traces_of([given]):
             with open_trace(path, True) as trace:
@@ -136,7 +136,7 @@ class Side:
         self.calls[key] = self.calls.get(key, 0) + calls * (step >= 0)
 
     def _add_memory(self, spans: Spans, first: int, starts: List[int], ends: List[int]) -> None:
-        """The most that was in use in each step, and how much more is at its end than at its begin. Bytes."""
+        """Adds the peak of each step, and the growth from its begin to its end, in bytes."""
         for name, sums in (("CPU", spans.memory_sums), ("GPU", spans.memory_device_sums)):
             if not any(spans.memory_bytes if name == "CPU" else spans.memory_device):
                 continue
@@ -149,7 +149,7 @@ class Side:
                 forget()
 
     def values(self, key: Key, whole: bool) -> List[int]:
-        """One number for each step; as a whole, one."""
+        """One number for each step; one in all if `whole`."""
         cells = self.cells.get(key, {})
         if whole:
             return [max(cells.values(), default=0) if key[0] == "memory" else sum(cells.values())]
@@ -165,7 +165,7 @@ def _work(spans: Spans) -> Iterator[Tuple[int, int, int]]:
 
 
 def _before(spans: Spans, name: str, sums: Any) -> int:
-    """Bytes in use when the trace began, where the trace tells (cprof.memory)."""
+    """Bytes in use when the trace began, if the trace has that (cprof.memory)."""
     account = spans.metadata.get("cprof")
     devices = account.get("memory") if type(account) is dict else None
     peaks = [one["peak_bytes"] for one in devices if type(one) is dict and type(one.get("peak_bytes")) is int and
@@ -182,7 +182,7 @@ def _key(kind: Kind) -> Key:
 
 
 class Change(NamedTuple):
-    """A number of both sides, per step, and the noise of its difference; None: the spread is not known."""
+    """A number per step of both sides, and the noise of its difference; None: the spread is not known."""
     before: float
     after: float
     noise: Optional[float]
@@ -193,7 +193,7 @@ class Change(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether it is more than noise."""
+        """Whether the difference is more than noise."""
         return abs(self.difference) > (self.noise or 0)
 
 
@@ -220,7 +220,7 @@ class Row(NamedTuple):
 
     @property
     def state(self) -> str:
-        """"new" or "gone" where one side only has it."""
+        """"new" or "gone" if only one side has the row."""
         if self.kind == "memory":
             return ""
         return "new" if not self.calls[0] and self.calls[1] else "gone" if self.calls[0] and not self.calls[1] else ""
@@ -256,7 +256,7 @@ class Comparison:
         return iter(rows if limit < 0 else rows[:limit])
 
     def head(self) -> str:
-        """The answer in a line."""
+        """The first line of the answer."""
         what, change = "whole trace" if self.whole else "step", self.step
         share = f"{_signed(self.slower_by(), '.0f')} %" if change.before else "new"
         steps = "no steps" if self.whole else f"{self.counts[0]:,} and {self.counts[1]:,} steps"
@@ -295,7 +295,7 @@ def _table(rows: List[Row], columns: List[str], markdown: bool) -> str:
 
 
 def _code(name: str) -> str:
-    """A name in Markdown: nothing in it is markup, ends the cell or mentions anybody."""
+    """A name as Markdown code, so that it is no markup, does not end the cell, and mentions nobody."""
     return "`" + name.replace("`", "'").replace("|", "\\|") + "`"
 
 
@@ -308,7 +308,7 @@ def _text(found: Comparison, limit: int, markdown: bool) -> str:
         if rows:
             text += "\n" + _table(rows, columns, markdown)
     hidden = len(found.rows) - sum(len(list(found.of(memory, limit))) for memory in (False, True))
-    ends = [f"{hidden:,} smaller ones are not shown (--row-limit -1 shows them)"] * bool(hidden)
+    ends = [f"{hidden:,} smaller rows are not shown (--row-limit -1 shows them)"] * bool(hidden)
     ends += [f"{found.within_noise:,} rows are the same or within the noise"] * bool(found.within_noise)
     return text + ("\n" + "; ".join(ends) + "\n" if ends else "")
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what cprof would see on this machine and in this environment, and why something would be off.
+"""Reports what cprof can record on this machine and in this environment, and why something would not work.
 
     cprof doctor
     cprof doctor -- .venv/bin/python
 
-Each line begins with ok, warn (it works, with a drawback) or off (it does not work, and why). The program, by default the
-Python that runs this command, is started once, under the library, to see what it is and what the library says of the settings;
-nothing is traced.
+Each line begins with ok, warn (works, with a drawback) or off (does not work, with the reason). The command starts the
+program once under the library, to learn what it is and what the library reports about the settings. Nothing is traced. The
+default program is the Python that runs this command.
 
-The exit code is 1 when a line says off, 2 when there is no such program."""
+The exit code is 1 if a line says off, and 2 if there is no such program."""
 
 import argparse
 import ctypes
@@ -28,12 +28,12 @@ from cprof.tool.screen import put
 from cprof.tool.settings_table import PYTHON_MINORS, TORCH_VERSIONS
 from cprof.tool.watch import size_text
 
-HELP = "say what works here, and why something would not"
+HELP = "report what works here, and why something would not"
 DRIVER, DRIVER_PARAMETERS = "/proc/driver/nvidia/version", "/proc/driver/nvidia/params"
 DRIVER_CUDA = ((580, 13), (525, 12), (450, 11))  # CUDA's release notes: least driver by toolkit
 CAP_SYS_ADMIN = 21
 IN_THE_WAY = ": a trace of an earlier run is in the way"  # the library's line of CPROF_OVERWRITE=0
-# What is asked for on top of the files; what the library says of one, it does not do.
+# Settings of outputs besides the files. If the library has a line about one, it does not work.
 OUTPUTS = ("CPROF_TRACE_HANDLERS", "CPROF_ON_TRACE_READY", "CPROF_REMOTE_URL", "CPROF_TENSORBOARD_DIR", "CPROF_TRIGGER")
 LEAST_FREE = 10 ** 9  # or 5 %, whichever is smaller: recording stops below
 
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "cprof doctor [--library PATH] [--] [PROGRAM]"
     parser.add_argument("--library", metavar="PATH", help="libcprof.so, or its folder (default: as for cprof run)")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM",
-                        help="the program that is to be traced (default: this Python); arguments are ignored")
+                        help="the program to be traced (default: this Python); arguments are ignored")
 
 
 # ---- the parts ----
@@ -77,7 +77,7 @@ def _library(path: str, found: Dict[str, Any]) -> Iterator[Finding]:
 
 
 def _copies(path: str, found: Dict[str, Any], environment: Dict[str, str]) -> Iterator[Finding]:
-    """Other copies of the library: those that LD_PRELOAD names, and those that came along all the same (/etc/ld.so.preload)."""
+    """Other copies of the library: those in LD_PRELOAD, and those that are loaded anyway (/etc/ld.so.preload)."""
     for other in library.other_copies(path, environment):
         yield warn("copies", f"LD_PRELOAD names {other}, another copy of cprof: cprof run takes {path} in its place; without cprof run the "
                    "first of the two records")
@@ -168,7 +168,7 @@ def _gpu(found: Dict[str, Any], environment: Dict[str, str]) -> Iterator[Finding
 
 
 def _counters() -> Iterator[Finding]:
-    """Who may read the GPU's counters. Kernels and copies need no privilege."""
+    """Whether this user may read the GPU's counters. Kernels and copies need no privilege."""
     try:
         restricted = re.search(r"RmProfilingAdminOnly: 1", read_text(DRIVER_PARAMETERS)) is not None
         able = int(re.search(r"CapEff:\s*(\w+)", read_text("/proc/self/status")).group(1), 16) >> CAP_SYS_ADMIN & 1  # type: ignore
@@ -182,7 +182,7 @@ def _counters() -> Iterator[Finding]:
 
 
 def _said(found: Dict[str, Any]) -> Optional[List[str]]:
-    """What the library says of the settings; None where it could not be asked."""
+    """The library's lines about the settings; None if the library was not loaded."""
     start = "cprof: "
     return [line[len(start):] for line in found.get("said", ()) if line.startswith(start)] if found.get("tried") else None
 
@@ -210,7 +210,7 @@ def _settings(environment: Dict[str, str], said: Optional[List[str]]) -> Iterato
 
 
 def _steps(environment: Dict[str, str]) -> Iterator[Finding]:
-    """Which optimizers mark steps, where they do. Which ones step is known after a run only."""
+    """Which optimizers mark steps, if any do. Only a run shows which of them step."""
     kind, _, glob = settings.in_force(environment, "CPROF_STEP").strip().partition(":")
     if kind.lower() == "auto":
         yield ok("steps", "of the first optimizer that steps, if there are several; CPROF_STEP=optimizer:GLOB chooses by class name")
@@ -262,14 +262,14 @@ def _uploads_nothing(environment: Dict[str, str]) -> bool:
 
 
 def _outputs(environment: Dict[str, str], said: Optional[List[str]]) -> Iterator[Finding]:
-    """Who else gets the traces or asks for them, and whether they can, as the library says it."""
+    """Other receivers of traces, and triggers: whether they work, by the library's lines."""
     for name in OUTPUTS:
         value = environment.get(name, "").strip()
         if not value:
             continue
         what, shown = "trigger" if name == "CPROF_TRIGGER" else "handlers", settings.shown(name, value)
         lines = [line for line in said or () if _is_about(line, name)]
-        for line in lines:  # of an address only the reason: it may hold a password
+        for line in lines:  # an address may hold a password: only the reason is shown
             yield off(what, f"{shown}: {line.rpartition(': ')[2]}" if name == "CPROF_REMOTE_URL" else line)
         if not lines:
             no_upload = name == "CPROF_REMOTE_URL" and _uploads_nothing(environment)
@@ -288,7 +288,7 @@ def _clock() -> Iterator[Finding]:
 
 
 def own_descriptors_refusal() -> Optional[str]:
-    """Why a thread cannot have a table of descriptors of its own here (writer/base/io_thread.h); None when it can."""
+    """Why a thread cannot have a descriptor table of its own here (writer/base/io_thread.h); None if it can."""
     libc, errors = ctypes.CDLL(None, use_errno=True), []
 
     def attempt() -> None:

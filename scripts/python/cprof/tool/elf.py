@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the head of a program says about whether a preloaded library can come along."""
+"""Reads the head of a program file to find out whether the loader would load a preloaded library into it."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ PT_DYNAMIC, PT_INTERP = 2, 3
 
 
 class Program(NamedTuple):
-    """An ELF file; `interpreter` is the loader it names, "" for a static one."""
+    """An ELF file. `interpreter` is the loader that it names, "" for a static program."""
     bits: int
     machine: int
     dynamic: bool
@@ -24,7 +24,7 @@ class Program(NamedTuple):
 
 
 def read_elf(path: str) -> Optional[Program]:
-    """The head of an ELF file; None for any other, or when it cannot be read."""
+    """The head of an ELF file; None if the file is no ELF file or cannot be read."""
     try:
         with open_regular(path) as file:
             return _parse(file)
@@ -51,7 +51,7 @@ def _parse(file: BinaryIO) -> Optional[Program]:
 
 
 def _segment(data: bytes, wide: bool, order: str) -> Tuple[int, int, int]:
-    """Kind, place in the file and length there of a program header."""
+    """The kind, offset and length of a segment, from its program header."""
     if wide:
         kind, _, at, _, _, length = struct.unpack_from(order + "IIQQQQ", data)
     else:
@@ -60,7 +60,7 @@ def _segment(data: bytes, wide: bool, order: str) -> Tuple[int, int, int]:
 
 
 def _gains_privileges(path: str) -> Optional[str]:
-    """Why the loader would run this program without what LD_PRELOAD names; None when it would not."""
+    """Why the loader would ignore LD_PRELOAD for this program; None if it would not."""
     info = os.stat(path)
     if info.st_mode & stat.S_ISUID and info.st_uid != os.geteuid():
         return "is set-user-ID"
@@ -75,7 +75,7 @@ def _gains_privileges(path: str) -> Optional[str]:
 
 
 def why_not_loaded(path: str) -> Optional[str]:
-    """Why the loader will not bring the library into this program, in words; None when nothing speaks against it."""
+    """Why the loader will not load the library into this program, as text; None if there is no reason."""
     privileged = _gains_privileges(path)
     if privileged:
         return f"{privileged}: the loader ignores LD_PRELOAD there"
@@ -94,7 +94,7 @@ def why_not_loaded(path: str) -> Optional[str]:
 
 
 def script_interpreter(path: str) -> Optional[str]:
-    """The program that the first line of a script names; behind `env` the one that env is to find. None for no script."""
+    """The program in the first line of a script; after `env`, the program that env is to find. None if the file is no script."""
     try:
         with open_regular(path) as file:
             first = file.readline(256)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what to put into the environment of a program, for launchers that start it themselves.
+"""Prints the environment that switches the profiler on, for launchers that start the program themselves.
 
     eval "$(cprof env --active 3 --record-shapes)"
     srun python train.py
 
-The lines are for sh. The library is appended to the LD_PRELOAD that is there when they are run. Where LD_PRELOAD names a copy of the
-library now, the new one takes its place."""
+The lines are for sh. They append the library to the LD_PRELOAD of the shell that runs them. If LD_PRELOAD names a copy of the
+library now, this library replaces it."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ HELP = "print the environment that switches the profiler on"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The settings, and where the library is."""
+    """The settings, and the path of the library."""
     parser.usage = "cprof env [options]"
     parser.add_argument("--library", metavar="PATH", help="libcprof.so, or its folder (default: as for cprof run)")
     settings.add_options(parser)

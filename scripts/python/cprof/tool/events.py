@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of a trace as JSON lines, as they stand in the file, for scripts and for jq."""
+"""Prints the events of a trace as JSON lines, in the order of the file, for scripts and for jq."""
 
 import argparse
 import bisect
@@ -19,17 +19,17 @@ HELP = "the events as JSON lines, filtered by name, category, step, device or th
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser, one=True)
-    parser.add_argument("--name", action="append", metavar="GLOB", help="events of such a name: 'aten::conv*', '[memory]'")
+    parser.add_argument("--name", action="append", metavar="GLOB", help="events with this name: 'aten::conv*', '[memory]'")
     parser.add_argument("--category", action="append", metavar="CAT", help="events of this category: kernel, cpu_op …")
     parser.add_argument("--step", action="append", type=int, metavar="N",
-                        help="events that begin in step N, and the GPU work launched in it; of one rank's trace")
+                        help="events that begin in step N, and the GPU work launched in it; for the trace of one rank")
     parser.add_argument("--device", action="append", metavar="DEVICE", help="cpu, cuda (any), or cuda:1")
     parser.add_argument("--thread", action="append", metavar="TID", help="events of this thread id or thread name (a glob)")
     parser.epilog = "An option given several times matches any of its values; different options must all match."
 
 
 def _device_pid(event: Dict[str, Any]) -> Optional[Any]:
-    """The GPU that an event is of, or None."""
+    """The GPU of an event, or None."""
     args = args_of(event)
     if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync"):
         return args.get("device", event.get("pid"))
@@ -39,18 +39,18 @@ def _device_pid(event: Dict[str, Any]) -> Optional[Any]:
 
 
 def _names(globs: List[str]) -> Callable[[Any], bool]:
-    """Whether a name fits one of the globs, or is one: "[memory]" means the events of that name, which as a glob is one letter."""
+    """A test whether a name matches one of the globs, or equals one: "[memory]" as a glob would match a single letter."""
     names = set(globs)
     pattern = re.compile("|".join(fnmatch.translate(glob) for glob in globs))
     return lambda name: text_of(name) in names or pattern.match(text_of(name)) is not None
 
 
 class _Steps:
-    """When each step ran, and which work was launched in those that are asked for."""
+    """The times of all steps, and the work launched in the wanted steps."""
 
     def __init__(self, trace: Trace, wanted: List[int]) -> None:
         found: List[Tuple[int, int, int]] = []
-        ranges: List[Tuple[int, int, int]] = []  # of the same name; steps where there are no others (steps.py)
+        ranges: List[Tuple[int, int, int]] = []  # ranges with a step's name: steps if there are no others (steps.py)
         calls: List[Tuple[int, Any]] = []
         for event in trace:
             name = event.get("name")
@@ -68,12 +68,12 @@ class _Steps:
         self.correlations = {correlation for start, correlation in calls if self.has(start) and correlation is not None}
 
     def has(self, start: int) -> bool:
-        """Whether this time lies in a step that is asked for."""
+        """Whether this time is in a wanted step."""
         at = bisect.bisect_right(self.starts, start) - 1
         return at >= 0 and start < self.found[at][1] and self.found[at][2] in self.wanted
 
     def takes(self, event: Dict[str, Any]) -> bool:
-        """Whether the event belongs to a step that is asked for."""
+        """Whether the event belongs to a wanted step."""
         if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
             return int_or_none(args_of(event).get("correlation")) in self.correlations
         start = to_ns(event.get("ts"))
@@ -81,12 +81,12 @@ class _Steps:
 
 
 def _by_name(threads: List[str]) -> bool:
-    """Whether a thread is asked for by its name, which is looked up in the trace first."""
+    """Whether a thread is given by its name, which needs a first pass over the trace."""
     return not all(one.isdigit() for one in threads)
 
 
 def _threads(path: Any, wanted: List[str], progress: bool) -> Callable[[Dict[str, Any]], bool]:
-    """Whether an event is of one of these threads, by number or by the name that the trace gives it."""
+    """A test whether an event is of one of these threads, given by id or by name in the trace."""
     names: Dict[Any, str] = {}
     if _by_name(wanted):
         with open_trace(path, progress) as trace:
@@ -101,7 +101,7 @@ def _threads(path: Any, wanted: List[str], progress: bool) -> Callable[[Dict[str
 
 def _filters(path: Any, name: Optional[List[str]], category: Optional[List[str]], step: Optional[List[int]],
              device: Optional[List[str]], thread: Optional[List[str]], progress: bool) -> List[Callable[[Dict[str, Any]], bool]]:
-    """What an event must pass; steps and threads are looked up in the trace first. None: anything passes; of no values none fits."""
+    """The tests that an event must pass. Steps and names of threads need a first pass over the trace. None: no test; an empty list matches nothing."""
     if [] in (name, category, step, device, thread):
         return [lambda event: False]
     tests: List[Callable[[Dict[str, Any]], bool]] = []
@@ -129,7 +129,7 @@ def _filters(path: Any, name: Optional[List[str]], category: Optional[List[str]]
         with open_trace(path, progress) as trace:
             trace.past_large = True
             steps = _Steps(trace.of_one_rank(), step)
-            trace.of_one_rank()  # it may say so behind the events
+            trace.of_one_rank()  # again: the key of a merged trace may come after the events
         known = {number for _, _, number in steps.found}
         if not known & steps.wanted:
             held = f"it holds {', '.join(map(str, sorted(known)[:20]))}" if known else "it holds none"
@@ -139,7 +139,7 @@ def _filters(path: Any, name: Optional[List[str]], category: Optional[List[str]]
 
 
 def _several(given: Any) -> Optional[List[Any]]:
-    """One value, or several."""
+    """One value or several as a list; None stays None."""
     return None if given is None else [given] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
 
 

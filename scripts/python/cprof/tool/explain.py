@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why the steps take as long as they do: what stands out, ranked by what each finding could give back in ms per step, with evidence and
-what to do; then where each step goes.
+"""Explains why the steps take as long as they do. Findings come first, ranked by the time that each could save in ms per step, with evidence
+and advice. Then comes the breakdown of a step.
 
     cprof explain RUN
 
-Each moment of a step is counted once. With a GPU it is computing, communication or a copy that nothing hides, or idleness by its cause: the
-CPU was late, a call waited for the GPU, data, between steps, other. Without one it is operators, outside operators (Python), or waiting. A
-finding's time is an upper bound. The first step of each trace and steps that compile are left out."""
+Each moment of a step counts once. With a GPU it is computing, exposed communication, an exposed copy, or idle time by its cause: the
+CPU was late, a call waited for the GPU, data, between steps, other. Without a GPU it is operators, outside operators (Python), or waiting.
+The time of a finding is an upper bound. The first step of each trace and steps that compile are left out."""
 
 import argparse
 import json
@@ -23,14 +23,14 @@ from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Trace, Window
 from cprof.tool.ranks import SCHEMA, Comparison, Table
 from cprof.tool.screen import data, put
 
-HELP = "why the steps take so long: findings ranked by the time they could give back"
+HELP = "explain why the steps take so long: findings ranked by the time that they could save"
 WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_memcpy": "copies", "cpu_late": "idle: CPU late",
          "sync": "idle: a call waited", "data": "idle: data", "between_steps": "idle: between steps", "other": "idle: other", "operators": "operators",
          "outside": "outside operators", "waiting": "waiting"}
 
 STACKS_SLOW = "recorded with stacks, which slow the CPU: without them the GPU waits less, and there is less time in and between operators"
-OWN = ("operators", "outside", "waiting.data")  # of a rank without a GPU: all but waiting for others
-SLOWED = {"launch-bound", "cpu-late", "cpu-operators", "tiny-operators", "python"}  # rules about the CPU's time, to which stacks add
+OWN = ("operators", "outside", "waiting.data")  # parts of a rank without a GPU, except waiting for others
+SLOWED = {"launch-bound", "cpu-late", "cpu-operators", "tiny-operators", "python"}  # rules about CPU time, which stacks increase
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def _ms(ns: float) -> float:
 
 
 def _row(window: Window, rank: int, path: str) -> Dict[str, Any]:
-    """A step as JSON has it."""
+    """A step for the JSON output."""
     row: Dict[str, Any] = {"trace": path, "rank": rank, "device": window.device, "step": window.step, "left_out": window.left_out or None,
                            "total": _ms(window.total)}
     if window.device == "cpu":
@@ -61,15 +61,15 @@ def _finding(one: Finding) -> Dict[str, Any]:
 
 
 class Summary(NamedTuple):
-    """What was found."""
-    data: Dict[str, Any]               # as --json has it
+    """The result of explained()."""
+    data: Dict[str, Any]               # for --json
     groups: List[Group]
     findings: List[Finding]            # largest first
-    ranks: Optional[Comparison]        # of several ranks
+    ranks: Optional[Comparison]        # None for one rank
 
 
 def _groups(paths: List[str], each: Callable[[Trace, int], None]) -> Tuple[List[Group], List[Dict[str, Any]], List[Times]]:
-    """The traces' steps by rank and device; all of them as rows; and the steps and collectives of each of several traces."""
+    """The traces' steps by rank and device; all steps as rows; the steps and collectives of each trace, if there are several traces."""
     parts: Dict[Tuple[int, str], Tuple[List[Window], Trace]] = {}
     rows: List[Dict[str, Any]] = []
     times: List[Times] = []
@@ -89,7 +89,7 @@ def _groups(paths: List[str], each: Callable[[Trace, int], None]) -> Tuple[List[
 
 
 def _straggler(table: Table, groups: List[Group]) -> Tuple[List[Finding], Dict[int, float]]:
-    """The rank that the others wait for, and how long each rank waits in a step."""
+    """Findings about the rank that the others wait for, and the time that each rank waits in a step."""
     left_out = {window.step for group in groups for window in group.windows if window.left_out}
     steps = {step: cells for step, cells in table.items() if len(cells) > 1 and step not in left_out}
     waited = {rank: statistics.fmean(cells[rank].waited for cells in steps.values() if rank in cells)
@@ -111,8 +111,8 @@ def _straggler(table: Table, groups: List[Group]) -> Tuple[List[Finding], Dict[i
 
 
 def _surplus(rank: int, groups: List[Group]) -> float:
-    """How much more a rank without a GPU does in a step than the others do in the median. Without the time for which its thread stood in the queue
-    for a processor longer than the others' would have for the same work: other programs of the machine had it."""
+    """How much longer a rank without a GPU works in a step than the median of the others. Leaves out the time for which its thread waited for a
+    processor longer than the others' threads would have for the same work: other programs of the machine took that."""
     own = {group.rank: sum(group.mean(group.counted, name) for name in OWN) for group in groups if group.device == "cpu" and group.counted}
     told = {group.rank: (group.used.main, group.used.wall_ns / max(group.mean(group.counted, "total"), 1))
             for group in groups if group.rank in own and group.used is not None}
@@ -126,7 +126,7 @@ def _surplus(rank: int, groups: List[Group]) -> float:
 
 
 def _more_of(rank: int, groups: List[Group]) -> List[Dict[str, Any]]:
-    """What the rank has more of than the others have in the median."""
+    """The parts of a step of which the rank has most more than the median of the others."""
     found: List[Tuple[float, str]] = []
     for group in groups:
         others = [one for one in groups if one.device.partition(":")[0] == group.device.partition(":")[0] and one.rank != rank and one.counted]
@@ -156,14 +156,14 @@ def _of(one: Finding) -> str:
 
 
 def amount(one: Finding) -> str:
-    """What it could give back, or how much memory it is about."""
+    """The time that a finding could save, or its memory."""
     if one.held:
         return format_memory(one.held)
     return f"{format_memory(round(one.bytes))} a step" if one.bytes else f"up to {one.ms:,.1f} ms{_of(one)} ({one.share:.0%})"
 
 
 def are_slowed(groups: List[Group], found: List[Finding]) -> bool:
-    """Whether stacks add to the time of a finding."""
+    """Whether recorded stacks increase the time of a finding."""
     return any(one.rule in SLOWED for one in found) and any(group.trace.metadata.get("with_stack") for group in groups)
 
 
@@ -188,7 +188,7 @@ def _show(groups: List[Group], found: List[Finding]) -> None:
 
 
 def explained(paths: List[str], each: Callable[[Trace, int], None] = lambda trace, rank: None) -> Summary:
-    """What stands out in the traces of a run. each: is given every trace and its rank, once it was read. Raises a Problem."""
+    """The findings about the traces of a run. each: called with every trace and its rank after the trace is read. Raises a Problem."""
     groups, rows, times = _groups(paths, each)
     ranks = Comparison(times) if len({group.rank for group in groups}) > 1 else None
     late, waited = _straggler(ranks.table, groups) if ranks else ([], {})
@@ -197,9 +197,9 @@ def explained(paths: List[str], each: Callable[[Trace, int], None] = lambda trac
     shared = {(one.rank, one.device): one.ms * 1e6 for one in found}
     for group in groups:
         found += of_group(group, waited.get(group.rank, 0.0), shared.get((group.rank, group.device), 0.0))
-    # What only the straggler has is why the others wait for it: the same time.
+    # A rule that only the straggler breaks is the reason for the waits: its time counts in the straggler's finding.
     elsewhere = {one.rule for one in found if one.rank not in slow}
-    # A process's memory is in one trace, whatever its devices.
+    # Each trace has the memory of all devices of its process: one group a rank is enough.
     first = [next(group for group in groups if group.rank == rank) for rank in sorted({group.rank for group in groups})]
     growing = [one for group in first for one in leaks(group) + full_memory(group)]
     listed = ranked(late + growing + [one for one in found if one.rank not in slow or one.rule in elsewhere])

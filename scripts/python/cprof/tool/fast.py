@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A parser that takes a fifth of json's time, where it is installed: msgspec, and numpy (`pip install cprof[fast]`).
+"""An optional parser that needs a fifth of json's time: msgspec, with numpy (`pip install cprof[fast]`).
 
     events = any_events()     # text of a JSON array -> events, or None
-    sound = sound_events()    # the same, as objects that hold what readers ask for
+    sound = sound_events()    # the same, as objects with the fields that readers need
 
-What it does not take gives None, and json reads or refuses it: NaN, lone surrogates, events that are no objects. It is as strict as json in
-what it reads past."""
+For a text that the parser refuses (NaN, lone surrogates, events that are no objects) the result is None, and json reads or refuses the text.
+The parser is as strict as json about fields that it skips."""
 
 import functools
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
@@ -14,11 +14,11 @@ METADATA = frozenset(("process_name", "process_labels", "process_sort_index", "p
                       "thread_sort_index", "global_rank", "clock_sync_timestamp_us", "clock_sync_error_bound", "num_cpus",
                       "trace_config", "trace_buffer_overflowed"))
 UINT32 = 2**32 - 1
-MOST = 2**62 - 1           # of other numbers
-MOST_US = 4e15            # of times: a double tells nanoseconds apart up to here
-REFUSED_MOST = 3          # texts in a row, before a reader tries no more
+MOST = 2**62 - 1          # the largest number that is no time
+MOST_US = 4e15            # the latest time: up to here a double tells nanoseconds apart
+REFUSED_MOST = 3          # refused texts in a row after which a reader gives the parser up
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
-_LONG = b"0" * 19         # what has fewer digits fits into 64 bits
+_LONG = b"0" * 19         # a number with fewer digits fits into 64 bits
 
 
 def _taken(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -33,7 +33,7 @@ def _taken(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def any_events() -> Optional[Callable[[str], Optional[List[Dict[str, Any]]]]]:
-    """What makes events of a text. None where the parser is not installed."""
+    """A function that makes events of a text. None if the parser is not installed."""
     try:
         import msgspec
     except ImportError:
@@ -43,7 +43,7 @@ def any_events() -> Optional[Callable[[str], Optional[List[Dict[str, Any]]]]]:
 
 @functools.lru_cache(None)
 def fast_numpy() -> Any:
-    """numpy, for columns of numbers; None where it is not installed."""
+    """numpy, for columns of numbers; None if it is not installed."""
     try:
         import numpy
     except ImportError:
@@ -52,7 +52,7 @@ def fast_numpy() -> Any:
 
 
 class Sound(NamedTuple):
-    """What makes events of a text in which all are as `cprof check` wants each to be by itself, and the classes of the events."""
+    """A function that makes events of a text if each keeps `cprof check`'s rules for a single event, and the classes of these events."""
     events: Callable[[str], Optional[List[Any]]]
     span: Any
     instant: Any
@@ -65,7 +65,7 @@ def has_long_numbers(text: str) -> bool:
     """Whether a number may have more than 64 bits."""
     digits = text.encode("utf-8", "replace").translate(_ZEROS)
     at = digits.find(_LONG)
-    while at > 0 and digits[at - 1:at] == b".":  # the places behind a point
+    while at > 0 and digits[at - 1:at] == b".":  # digits after a point do not count
         at += len(_LONG)
         while digits[at:at + 1] == b"0":
             at += 1
@@ -75,7 +75,7 @@ def has_long_numbers(text: str) -> bool:
 
 @functools.lru_cache(None)
 def sound_events() -> Optional[Sound]:
-    """See Sound. None where the parser is not installed."""
+    """See Sound. None if the parser is not installed."""
     try:
         from typing import Annotated, Literal
         import msgspec
@@ -87,7 +87,7 @@ def sound_events() -> Optional[Sound]:
     text, number = Annotated[str, limit(min_length=1)], Annotated[int, limit(ge=-MOST, le=MOST)]
 
     class Args(msgspec.Struct, gc=False):
-        """Of a span: what readers ask for."""
+        """The args of a span that readers need."""
         external: Optional[number] = field(default=None, name="External id")  # type: ignore[valid-type]
         correlation: Optional[number] = None                                  # type: ignore[valid-type]
         flops: Optional[number] = None                                        # type: ignore[valid-type]
@@ -123,7 +123,7 @@ def sound_events() -> Optional[Sound]:
         sf: Union[int, str, None] = None
 
     class Memory(msgspec.Struct, gc=False):
-        """Args of an instant."""
+        """The args of an instant that readers need."""
         Bytes: Optional[number] = None                                        # type: ignore[valid-type]
         type: Optional[number] = field(default=None, name="Device Type")      # type: ignore[valid-type]
         id: Optional[number] = field(default=None, name="Device Id")          # type: ignore[valid-type]
@@ -152,7 +152,7 @@ def sound_events() -> Optional[Sound]:
         cat: Optional[str] = None
 
     class Arrow(msgspec.Struct, gc=False, kw_only=True):
-        """What both ends have."""
+        """The fields of both ends of an arrow."""
         ts: time       # type: ignore[valid-type]
         pid: process   # type: ignore[valid-type]
         tid: thread    # type: ignore[valid-type]
@@ -179,7 +179,7 @@ def sound_events() -> Optional[Sound]:
 
 
 def as_event(one: Any, ph: str = "X") -> Dict[str, Any]:
-    """A span or instant as json has it, with the args that it holds."""
+    """A span or instant as a dictionary, as json would make it, with the known args."""
     args, event = ({name: value for name, value in zip(part.__struct_encode_fields__, map(part.__getattribute__, part.__struct_fields__))
                     if value is not None} for part in (one.args, one))
     event.update(ph=ph, args=args)

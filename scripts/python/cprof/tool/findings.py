@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands out in the steps of a run, ranked by what each finding could give back: an upper bound in ms per step.
+"""The findings of `cprof explain`: what stands out in the steps of a run, ranked by the time that each finding could save, an upper bound in ms
+per step.
 
-A bound is the time of moments that have one class each (moments.py), so that no two findings count the same moment. Steps that are far longer
+A bound adds up moments of the step. Each moment has one class (moments.py), so no two findings count the same moment. Steps that are far longer
 than the others are a finding of their own, and no other finding counts them."""
 
 import collections
@@ -15,26 +16,26 @@ from cprof.tool.machine_use import process_of
 from cprof.tool.moments import BACKWARD, BUSY, CPU, IDLE, Trace, Window
 from cprof.tool.thread_states import Cause
 
-# A part of the step that is worth a finding. XProf reports input above 10 % and idleness above 10 % (OpenXLA, "Overview page"), barriers from 10 %.
+# The least share of a step that is worth a finding. XProf reports input and idle time above 10 % (OpenXLA, "Overview page"), barriers from 10 %.
 SHARE = 0.10
 # A stall is a hundred times what PyTorch needs to launch a kernel, about 10 us (H200, launch-bound transformer: 9 to 18 us from call to kernel).
 STALL_NS = 1_000_000
-# Operators that only launch, or make views and empty tensors, keep the GPU waiting for less than this, also while recorded (the same run: 99 % of
-# the gaps are below 100 us).
+# Operators that only launch kernels, or make views and empty tensors, keep the GPU waiting for less than this, also while cprof records (in the same
+# run 99 % of the gaps are below 100 us).
 BOOKKEEPING_NS = 100_000
-# So many calls of an operator from one stack in each step are a loop, and not the layers of a model: GPT-3 has 96 (Brown et al., table 2.1).
-# PyTorch's dispatcher takes 1 to 5 us for each, Python more: below TINY_NS that is most of it.
+# LOOP_CALLS calls of an operator from one stack in each step are a loop, not the layers of a model: GPT-3 has 96 (Brown et al., table 2.1).
+# PyTorch's dispatcher takes 1 to 5 us for an operator, and Python more: below TINY_NS that is most of the operator's time.
 LOOP_CALLS, TINY_NS = 100, 50_000
-# Of a fleet's GPU hours, 14 to 32 % are communication that nothing hides (Hsia et al., "MAD Max", ISCA 2024): usual up to three tenths. Without a GPU
-# transfers take the processors that compute, so that overlap gives back less.
+# Of a fleet's GPU hours, 14 to 32 % are exposed communication (Hsia et al., "MAD Max", ISCA 2024), so up to three tenths are usual. Without a GPU,
+# transfers take the processors that compute, so overlap saves less.
 EXPOSED_ON_CPU = 0.3
-# A tensor that the first cache of a processor does not hold (32 KiB and more since 2006): the next operator reads it from further away.
+# A tensor that does not fit into a processor's first-level cache (32 KiB and more since 2006): the next operator reads it from a slower level.
 LARGE_BYTES = 32 << 10
-PRODUCT = re.compile(r"mm|linear|matmul|conv|einsum|dot|attention|lstm|gru|cdist", re.IGNORECASE)  # operators that compute, and do not only move
+PRODUCT = re.compile(r"mm|linear|matmul|conv|einsum|dot|attention|lstm|gru|cdist", re.IGNORECASE)  # operators that compute much for each byte that they move
 SINGLE = "_SingleProcessDataLoaderIter"
 # Growth that would double the peak within a thousand steps. Which holders grow is decided in memory_holders.py.
 LEAK_SHARE = 0.001
-# Iglewicz and Hoaglin's modified z-score (1993), which up to half of the steps cannot hide from; and a length that a person would notice.
+# Iglewicz and Hoaglin's modified z-score (1993), which works if up to half of the steps are outliers; and a length that a person would notice.
 SCORE, SCORE_STEPS, NOTICED = 3.5, 5, 1.5
 EVIDENCE_SHOWN = 3
 _NUMBER = re.compile(r"\(\d+\)")
@@ -42,7 +43,7 @@ _NUMBER = re.compile(r"\(\d+\)")
 ADVICE = {
     "input-bound": "The training loop waits for its next batch. Give the DataLoader more workers (num_workers), keep them between epochs "
                    "(persistent_workers=True), let them read ahead (prefetch_factor), and move costly transforms out of the loop.",
-    "synchronising-calls": "A call in the loop waits until the GPU is done, so the GPU has nothing to do until new work arrives. Keep values on the "
+    "synchronising-calls": "A call in the loop waits until the GPU is done, so the GPU is idle until new work arrives. Keep values on the "
                            "GPU: sum the loss there and read it every N steps, replace nonzero() and boolean indexing by where(), and copy from "
                            "pinned memory with non_blocking=True.",
     "allocator-calls": "The loop asks the driver for memory, and the driver waits for the GPU. PyTorch's allocator keeps memory, so this should end "
@@ -50,44 +51,44 @@ ADVICE = {
                        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
     "launch-bound": "The GPU is done with each kernel before the CPU has launched the next one: the kernels are many and short. Use larger batches, "
                     "torch.compile (mode=\"reduce-overhead\" records CUDA graphs), or the fused and foreach forms of the optimizer (fused=True).",
-    "cpu-late": "The GPU waits while the CPU is inside an operator. See why this operator takes so long on the CPU: its arguments, a first call, "
-                "or work that it does before it launches anything.",
+    "cpu-late": "The GPU waits while the CPU is inside an operator. Find out why this operator takes so long on the CPU: its arguments, a first call, "
+                "or work before its first launch.",
     "cpu-operators": "Operators run on the CPU while the GPU waits. Check the device of the tensors: make them on the GPU (device=...), and move "
                      "inputs there once, before the loop.",
-    "python": "The program runs for long between two operators. Move that code out of the loop, do it less often, or let another thread or process "
-              "do it.",
+    "python": "The program runs for a long time between two operators. Move that code out of the loop, run it less often, or run it in another thread "
+              "or process.",
     "between-steps": "Time passes between the last operator of a step and the first one of the next: logging, a checkpoint, evaluation, bookkeeping. "
                      "Do it less often, or in another thread; write checkpoints asynchronously (torch.distributed.checkpoint.async_save).",
     "exposed-communication": "Collectives run while nothing is computed. Let them overlap the backward pass (DistributedDataParallel's buckets, "
                              "bucket_cap_mb), send less (gradient accumulation, lower precision), and see with `cprof ranks` whether one rank is late.",
-    "exposed-copies": "Copies run while nothing is computed. Copy ahead on a stream of its own, from pinned memory, with non_blocking=True; keep on "
-                      "the GPU what is used again.",
-    "recomputation": "Part of the products is computed a second time in the backward pass (activation checkpointing). Where memory is left, "
+    "exposed-copies": "Copies run while nothing is computed. Copy ahead on a separate stream, from pinned memory, with non_blocking=True; keep data on "
+                      "the GPU that is used again.",
+    "recomputation": "Part of the products is computed a second time in the backward pass (activation checkpointing). If memory is left, "
                      "checkpoint fewer layers, or only the cheap ones.",
-    "tiny-operators": "One line of the program runs a great many small operators, and most of their time is the way to them. Replace the loop by "
+    "tiny-operators": "One line of the program runs a great many small operators, and most of their time is overhead of the calls. Replace the loop by "
                       "operators on whole tensors, or compile the function (torch.compile).",
     "unfused-operators": "Each of these operators reads and writes whole tensors, and computes little. Compile the function (torch.compile), so that they "
-                         "become one pass over memory, or call an operator that does the same. Write into tensors that are there (in-place operators, "
-                         "out=). Make the tensors smaller: to compare all pairs of rows takes the square of the rows.",
-    "interpreter-lock": "A thread that runs Python keeps the interpreter's lock from the training thread, which waits for it after each operator. Move "
+                         "become one pass over memory, or call an operator that does the same. Reuse existing tensors (in-place operators, "
+                         "out=). Make the tensors smaller: a comparison of all pairs of rows takes the square of the rows.",
+    "interpreter-lock": "A thread that runs Python holds the interpreter's lock, and the training thread waits for it after each operator. Move "
                         "that work to a process of its own (multiprocessing), do it less often, or let it sleep longer.",
-    "low-flop-rate": "These operators compute far slower than others of the same trace. See the type of their numbers (float16 and bfloat16 are slow on "
+    "low-flop-rate": "These operators compute far slower than others of the same trace. Check the type of their numbers (float16 and bfloat16 are slow on "
                      "CPUs without instructions for them, float64 everywhere), sizes that are no multiples of 8 or 16, and layouts (contiguous(), "
                      "channels_last).",
-    "wrong-device": "A device does nothing while another one does the work. Call torch.cuda.set_device(local_rank) before anything else, and make "
-                    "model and inputs on the device (device=...). A rank that shall see one device only gets it by CUDA_VISIBLE_DEVICES.",
-    "allocator-churn": "Memory goes back to the kernel and is taken anew, and each fresh page costs a fault. The C library does so with tensors of "
+    "wrong-device": "A device is idle while another one does the work. Call torch.cuda.set_device(local_rank) before anything else, and create "
+                    "model and inputs on the device (device=...). To give each rank its own device only, set CUDA_VISIBLE_DEVICES.",
+    "allocator-churn": "Memory goes back to the kernel and is taken again, and each fresh page costs a fault. The C library does so with tensors of "
                        "32 MiB and more. Reuse buffers (out=, in-place operators), use smaller batches, or preload jemalloc or tcmalloc.",
-    "oversubscribed-threads": "Threads wait for each other's processors. Set OMP_NUM_THREADS or torch.set_num_threads() to the number of processors, "
-                              "divided by the ranks of the machine.",
-    "fragmentation": "The allocator has reserved far more than was in use at once: its blocks do not fit what is asked for, or they are left from a "
+    "oversubscribed-threads": "More threads are ready to run than there are processors. Set OMP_NUM_THREADS or torch.set_num_threads() to the number of "
+                              "processors, divided by the ranks of the machine.",
+    "fragmentation": "The allocator has reserved far more than was in use at once: its free blocks do not fit the requests, or they are left from a "
                      "larger phase. Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and keep shapes alike from step to step.",
-    "memory-limit": "The device is nearly full: a slightly larger batch fails, and the allocator may have to give memory back and ask again. "
-                    "`cprof memory` lists who holds it.",
+    "memory-limit": "The device is nearly full: a slightly larger batch fails, and the allocator may have to release memory and allocate it again. "
+                    "`cprof memory` lists the holders.",
     "leak": "Tensors are kept from step to step. Look for lists, dictionaries and hooks that hold them; keep loss.item() or loss.detach() instead of "
             "the loss. `cprof memory` lists all holders.",
-    "outlier-steps": "A few steps take far longer than the others. The part named here is what they have more of.",
-    "straggler": "The other ranks wait for one that comes late to the collectives. Compare its parts with those of the others: its input, its host, "
+    "outlier-steps": "A few steps take far longer than the others, mostly in the part named here.",
+    "straggler": "The other ranks wait for one rank that is late for the collectives. Compare it with the others: its input, its host, "
                  "its share of the work.",
 }
 
@@ -96,14 +97,14 @@ class Finding(NamedTuple):
     """Something that stands out."""
     rule: str
     title: str
-    ms: float                          # of a step, at most
+    ms: float                          # of a step, upper bound
     share: float                       # of the step
     rank: int
     device: str
     steps: List[int]
     evidence: List[Dict[str, Any]]     # largest first
-    bytes: float = 0.0                 # of a step: what grows
-    held: int = 0                      # bytes that it is about, where it is not about time
+    bytes: float = 0.0                 # growth per step
+    held: int = 0                      # bytes, if the finding is about memory and not about time
 
     @property
     def advice(self) -> str:
@@ -115,7 +116,7 @@ Key = Tuple[str, Cause]
 
 
 class Group:
-    """The steps of one rank on one device that count."""
+    """The steps of one rank on one device."""
 
     def __init__(self, rank: int, device: str, windows: List[Window], trace: Trace) -> None:
         self.rank, self.device, self.trace = rank, device, trace
@@ -124,11 +125,11 @@ class Group:
         self.outliers = _outliers(self.counted)
         self.usual = [window for window in self.counted if window not in self.outliers]
         used = process_of(trace.metadata)
-        # How much longer work took than it runs, because threads stood in the queue for a processor.
+        # The factor by which work took longer because its threads waited for a processor.
         self.used = used
         self.crowded = 1 + used.queued_ns / used.ran_ns if used is not None else 1.0
         self.queued_ns = used.queued_ns if used is not None else 0
-        # The part of the time in which the thread that makes the steps slept, where the trace tells.
+        # The share of time for which the thread of the steps slept, if the trace has that.
         self.blocked = used.blocked if used is not None and trace.on_main_thread else None
 
     def mean(self, windows: List[Window], name: str) -> float:
@@ -136,7 +137,7 @@ class Group:
         return statistics.fmean(getattr(window, name) if name in ("total", "busy", "idle") else window.parts[name] for window in windows)
 
     def finding(self, rule: str, title: str, ns: float, causes: Dict[Cause, float], pieces: Optional[Counter[Cause]] = None) -> Finding:
-        """Of the usual steps. ns: in a step."""
+        """A finding about the usual steps. ns: the time of a step."""
         return Finding(rule, title, ns / 1e6, ns / max(self.mean(self.usual, "total"), 1), self.rank, self.device,
                        [window.step for window in self.usual if window.step is not None], _evidence(causes, pieces, len(self.usual)))
 
@@ -150,7 +151,7 @@ def _outliers(windows: List[Window]) -> List[Window]:
 
 
 def said(cause: Cause) -> str:
-    """A cause in words."""
+    """The text of a cause."""
     at = f" at {cause.line}" if cause.line else ""
     if cause.what == "python":
         if cause.to_line and cause.to_line != cause.line:
@@ -160,7 +161,7 @@ def said(cause: Cause) -> str:
 
 
 def _evidence(causes: Dict[Cause, float], pieces: Optional[Counter[Cause]], steps: int) -> List[Dict[str, Any]]:
-    """The largest causes; times are of a step."""
+    """The largest causes, with their times per step."""
     largest = sorted(causes.items(), key=lambda item: (-item[1], item[0]))[:EVIDENCE_SHOWN]
     return [{"what": said(cause), "operator": cause.name, "module": cause.module, "line": cause.line, "to_line": cause.to_line, "ms": ns / 1e6,
              "per_step": (pieces or {}).get(cause, 0) / steps} for cause, ns in largest if ns > 0]
@@ -186,7 +187,7 @@ class _Sums:
             self.calls.update(window.calls)
 
     def of(self, classes: Tuple[str, ...], fits: Callable[[Cause, float], bool] = lambda cause, piece: True) -> Tuple[Dict[Cause, float], Counter[Cause]]:
-        """Nanoseconds of a step by cause. fits: is given the cause and how long its mean piece takes on a processor that is free."""
+        """Nanoseconds of a step by cause. fits: called with the cause and the mean time of its pieces, less the waits for a processor."""
         found: Counter[Cause] = collections.Counter()
         pieces: Counter[Cause] = collections.Counter()
         for (name, cause), time in self.time.items():
@@ -196,7 +197,7 @@ class _Sums:
         return {cause: time / self.steps for cause, time in found.items()}, pieces
 
     def pieces_of(self, causes: Iterable[Cause]) -> Counter[Cause]:
-        """In how many pieces these were, of operators and outside of them."""
+        """The number of pieces of each cause, in operators and outside of them."""
         return collections.Counter({cause: self.pieces["operators", cause] + self.pieces["outside", cause] for cause in causes})
 
 
@@ -213,7 +214,8 @@ def _is_launching(cause: Cause, piece: float) -> bool:
 
 
 def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> List[Finding]:
-    """What stands out on one rank and device. Of a step, counted elsewhere: waited_ns for other ranks; others_ns of operators (of a GPU: kernels)."""
+    """The findings for one rank and device. Time of a step that other findings count: waited_ns of waiting for other ranks; others_ns of operators (on a
+    GPU: of kernels)."""
     found: List[Finding] = []
     if not group.usual:
         return found
@@ -255,7 +257,7 @@ def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> Li
 
 
 def _within(ns: float, least: float, found: List[Finding]) -> List[Finding]:
-    """Findings about the same moments, which take so long: the largest first, each of what the ones before left."""
+    """Limits findings about the same moments to `ns` in all: the largest first, each to what the earlier ones leave."""
     kept = []
     for one in sorted(found, key=lambda one: -one.ms):
         told = min(one.ms, ns / 1e6)
@@ -266,7 +268,7 @@ def _within(ns: float, least: float, found: List[Finding]) -> List[Finding]:
 
 
 def of_machines(groups: List[Group]) -> List[Finding]:
-    """What ranks that share a machine do to each other, and their memory."""
+    """Findings about ranks that share a machine: processors and devices."""
     found: List[Finding] = []
     for own in machine.by_host(groups):
         found += machine.oversubscribed(own, SHARE) + machine.shared_devices([group for group in own if group.usual], SHARE)
@@ -274,7 +276,7 @@ def of_machines(groups: List[Group]) -> List[Finding]:
 
 
 def full_memory(group: Group) -> List[Finding]:
-    """What a trace tells of the memory of its GPUs."""
+    """Findings about the memory of a trace's GPUs."""
     steps = [window.step for window in group.usual if window.step is not None]
     return [Finding(rule, title, 0.0, 0.0, group.rank, device, steps, [], 0.0, size) for rule, title, device, size in machine.memory(group)]
 
@@ -284,7 +286,7 @@ def _allocates(cause: Cause) -> bool:
 
 
 def _launch_bound(group: Group, sums: _Sums, total: float) -> List[Finding]:
-    """Launches one by one, and what they do not explain."""
+    """Finds whether the GPU waits for many short launches (launch-bound) or for slow operators (cpu-late)."""
     causes, pieces = sums.of(("cpu_late",), _is_launching)
     optimizer, more = sums.of(("between_steps",), lambda cause, piece: cause.optimizer and not _is_stall(cause, piece))
     for cause, ns in optimizer.items():
@@ -315,8 +317,8 @@ def _is_small(cause: Cause, piece: float) -> bool:
 
 
 def _tiny_operators(group: Group, sums: _Sums, total: float) -> List[Finding]:
-    """Functions in which one stack calls one small operator many times, or in which brief operators follow each other; the backward pass of these
-    counts with them. Those of an optimizer are left out: on a CPU its other forms are loops as well."""
+    """Finds functions in which one stack calls a small operator many times, or in which brief operators follow each other. Their backward pass
+    counts, too. Leaves out optimizers: on a CPU their other forms are loops as well."""
     causes, pieces = sums.of(("operators", "outside"), _is_small)
     repeated = {cause for (cause, _), calls in sums.calls.items() if calls >= LOOP_CALLS * sums.steps}
     runs: Counter[Cause] = collections.Counter()
@@ -338,7 +340,7 @@ def _tiny_operators(group: Group, sums: _Sums, total: float) -> List[Finding]:
 
 
 def _by_function(causes: Dict[Cause, float]) -> Dict[str, Dict[Cause, float]]:
-    """Those that have a line."""
+    """The causes by function, as far as they have a line."""
     found: Dict[str, Dict[Cause, float]] = {}
     for cause, time in causes.items():
         if cause.line:
@@ -347,8 +349,8 @@ def _by_function(causes: Dict[Cause, float]) -> Dict[str, Dict[Cause, float]]:
 
 
 def _unfused(group: Group, sums: _Sums, total: float, churned: float) -> List[Finding]:
-    """Functions of the program that call several operators themselves, none of them a product, each of which makes a large tensor. Their backward pass
-    counts with them; time for fresh pages (churned) does not."""
+    """Finds functions of the program that directly call several operators, none of them a product, that make large tensors. Their backward pass counts,
+    too; time for fresh pages (churned) does not."""
     taken: Counter[Tuple[str, str]] = collections.Counter()
     for account in group.trace.memory:
         for holder, size in account.turned.items():
@@ -370,15 +372,15 @@ def _unfused(group: Group, sums: _Sums, total: float, churned: float) -> List[Fi
 
 
 def _worked(group: Group, data: Dict[Cause, float], total: float) -> float:
-    """How much of the time with a loader's workers the thread did not sleep, in a step: it takes what is there, or others have its processor. Without
-    workers it reads by itself, and the loader is all that it waits for."""
+    """The time of a step in a loader with workers for which the thread did not sleep: it handled data that was there, or waited for a processor. 0 for
+    a loader without workers, which reads on this thread."""
     if group.blocked is None or any(SINGLE in cause.name for cause in data):
         return 0.0
     return max(0.0, sum(data.values()) - group.blocked * total)
 
 
 def _interpreter_lock(group: Group, sums: _Sums, total: float) -> List[Finding]:
-    """The thread sleeps here and there between operators, while another thread of the process runs. Pauses at one place have another reason."""
+    """Finds a thread that sleeps in many places between operators while another thread of the process runs. Pauses at a single place have another reason."""
     used = group.used
     late: Counter[Cause] = collections.Counter()
     if used is None or used.main_ran_ns is None or group.blocked is None:
@@ -395,7 +397,7 @@ def _interpreter_lock(group: Group, sums: _Sums, total: float) -> List[Finding]:
 
 
 def _recomputation(group: Group, total: float) -> List[Finding]:
-    """On a CPU by the time of operators that are marked; on a GPU, whose kernels are not, by FLOPs."""
+    """Measures recomputation on a CPU by the time of marked operators; on a GPU, whose kernels are not marked, by FLOPs."""
     if group.device == "cpu":
         ns = group.trace.repeated(sorted((window.start, window.end) for window in group.usual)) / len(group.usual)
         title = f"{ns / max(total, 1):.0%} of the step goes into operators that run a second time"
@@ -412,7 +414,7 @@ def _recomputation(group: Group, total: float) -> List[Finding]:
 
 
 def _common(group: Group, usual: float, names: Tuple[str, ...]) -> int:
-    """In how many outliers one cause makes half of what they take longer: a machine that is busy strikes here and there."""
+    """The number of outliers of which one cause makes half of the extra time. A busy machine delays different causes."""
     found: Counter[Key] = collections.Counter()
     for window in group.outliers:
         for (name, cause), time in window.causes.items():
@@ -422,15 +424,15 @@ def _common(group: Group, usual: float, names: Tuple[str, ...]) -> int:
 
 
 def _outlier_steps(group: Group) -> List[Finding]:
-    """What the longest steps have more of."""
+    """Finds outlier steps and the part of which they have most more than other steps."""
     if not group.outliers:
         return []
     usual = statistics.median(window.total for window in group.usual)
     lost = sum(window.total - usual for window in group.outliers) / len(group.counted)
     names = CPU if group.device == "cpu" else BUSY + IDLE
     if lost * len(group.counted) <= group.queued_ns and _common(group, usual, names) < 2:
-        return []  # threads waited as long for a processor, which the trace does not tell step by step
-    # The title holds for each step that it names: a step that took 20 ms more is not named with one that took two seconds more.
+        return []  # the threads' waits for a processor, which the trace has only as a sum, may explain the time
+    # The title must fit each step that it names: a step that took 20 ms more is not named beside one that took two seconds more.
     longest = max(window.total for window in group.outliers) - usual
     told = [window for window in group.outliers if (window.total - usual) * 2 >= longest]
     more = {name: group.mean(told, name) - group.mean(group.usual, name) for name in names}
@@ -451,7 +453,7 @@ def _outlier_steps(group: Group) -> List[Finding]:
 
 
 def leaks(group: Group) -> List[Finding]:
-    """Memory that grows from step to step, of the devices that a trace tells of."""
+    """Findings about memory that grows from step to step, on all devices of a trace."""
     found: List[Finding] = []
     steps = [window.step for window in group.windows if window.step is not None]
     for account in group.trace.memory:
@@ -466,7 +468,7 @@ def leaks(group: Group) -> List[Finding]:
 
 
 def ranked(found: List[Finding]) -> List[Finding]:
-    """One of each rule and place: of ranks that have the same, the one that loses most. Largest first."""
+    """The findings, largest first. Of the same rule and place on several ranks, keeps the one that loses most."""
     best: Dict[Tuple[str, str], Finding] = {}
     for one in found:
         place = one.title.partition(": ")[2] if one.rule == "tiny-operators" else one.evidence[0]["what"] if one.rule == "leak" else ""

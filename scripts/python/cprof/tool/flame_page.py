@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `cprof stacks -o FILE.html`: a flame graph that is drawn in the browser from data in the page. A click on a frame makes it as wide
-as the page, and a search says how much of the time its frames have. What has no room in 1 MB, the smallest frames, is left out."""
+"""The page of `cprof stacks -o FILE.html`: a flame graph that the browser draws from data in the page. A click on a frame makes it as wide as the
+page, and a search shows the share of time of the matching frames. The smallest frames are left out if they do not fit into 1 MB."""
 
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
@@ -10,13 +10,13 @@ from cprof.tool.page import Html, as_data, cut, document, key, tag
 from cprof.tool.span_stacks import is_python_frame
 
 BYTES_MOST = 900_000
-NODE_BYTES = 30  # of a frame without its name, at most
+NODE_BYTES = 30  # the most bytes of a frame, without its name
 KINDS = (("operators and calls", "#3d9950"), ("Python of the program", "#e08a3c"), ("Python of libraries", "#d9b65c"), ("native code", "#8fa3bf"))
 _OPERATOR, _OWN, _LIBRARY, _NATIVE = range(4)
 
 
 class _Node:
-    """A frame below others."""
+    """A node of the tree: a frame with those inside it."""
 
     __slots__ = ("name", "kind", "time", "inside")
 
@@ -32,7 +32,7 @@ class Flames:
         self.root = _Node("all", len(KINDS))
 
     def add(self, frames: Sequence[str], leaf: str, time: int) -> None:
-        """Time of something that was called in these frames, outermost first."""
+        """Adds the time of a call (leaf) in these frames, outermost first."""
         node = self.root
         node.time += time
         for name, kind in [(frame, _kind(frame)) for frame in frames] + [(leaf, _OPERATOR)]:
@@ -43,7 +43,8 @@ class Flames:
             node.time += time
 
     def data(self) -> Tuple[Dict[str, List[Any]], int]:
-        """The largest frames, outer ones first: of each the number of the one around it, of its name, its kind and time; and how many are left out."""
+        """The largest frames as columns, outer frames first: the number of the frame around it, the number of its name, its kind and time. Also the
+        number of frames left out."""
         waiting: List[Tuple[int, _Node]] = [(-1, self.root)]
         names: Dict[str, int] = {}
         columns: Tuple[List[int], ...] = ([], [], [], [])
@@ -81,11 +82,11 @@ def page(title: str, metric: str, flames: Flames) -> str:
     """The page as text."""
     data, left = flames.data()
     what = "self time on the CPU" if metric == "self_cpu_time_total" else "time of the GPU work that was launched"
-    about = f"Stacks by {what}: {format_time(flames.root.time / 1000)} in all. A click on a frame widens it; the top one, or Escape, shows all again."
+    about = f"Stacks by {what}: {format_time(flames.root.time / 1000)} in all. A click on a frame widens it. A click on the top frame, or Escape, shows all again."
     body = [tag("h1", cut(title)), tag("p", about, class_="muted"),
             tag("p", tag("label", "search ", tag("input", id="search", type="search", placeholder="a part of a name")), " ", tag("span", id="matched")),
             key((name, color) for name, color in KINDS), tag("p", id="about"), tag("div", id="flames"),
-            tag("p", f"{left:,} small frames, and what they hold, are left out.", class_="muted") if left else Html(),
+            tag("p", f"{left:,} small frames, with the frames inside them, are left out.", class_="muted") if left else Html(),
             Html(f'<script type="application/json" id="data">{as_data(data)}</script>')]
     return document(f"{title} - stacks", *body, style=_STYLE, script=_SCRIPT)
 

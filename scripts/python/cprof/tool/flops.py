@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floating-point operations of an operator from the shapes in its args, by torch.profiler's formulas.
 
-For traces of torch.profiler made with with_flops=True: the table has the numbers there, the trace only the shapes.
+For traces of torch.profiler made with with_flops=True: torch's table has the FLOPs, the trace has only the shapes.
 Formulas: torch/csrc/profiler/util.cpp, computeFlops().
 """
 
@@ -52,7 +52,7 @@ def _convolution(dims: Any, concrete: Any) -> int:
 
 
 def torch_flops(name: str, args: Dict[str, Any]) -> Optional[int]:
-    """What torch counts for this operator; None where it counts nothing or the args do not tell."""
+    """The FLOPs that torch counts for this operator; None if it counts nothing or the args lack the shapes."""
     dims = args.get("Input Dims")
     try:
         if name == "aten::conv2d":

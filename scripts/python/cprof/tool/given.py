@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traces that a sub-command is given: files, folders of a run, or nothing, which is the newest run below the current folder."""
+"""Finds the traces for a sub-command: given files, given folders of runs, or by default the newest run below the current folder."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from cprof.tool.reader import open_trace
 from cprof.tool.watch import natural
 
 ENDINGS = (".json", ".json.gz")
-WITHIN = "torch_traces"  # the end of CPROF_FOLDER as it is by default
+WITHIN = "torch_traces"  # the last part of CPROF_FOLDER's default
 SHOWN = 4                # names in a message
 
 
@@ -26,7 +26,7 @@ row_limit.__name__ = "number of rows"  # in argparse's message
 
 
 def add_traces(parser: argparse.ArgumentParser, one: bool = False) -> None:
-    """The argument `traces`, a list. one: it is to be a single trace in the end."""
+    """Adds the argument `traces`, a list. one: the sub-command needs a single trace."""
     parser.add_argument("traces", nargs="*", metavar="FOLDER|TRACE", help=f"{'a trace' if one else 'traces'}, or the folder of a run; "
                         "without one the newest run below the current folder")
 
@@ -42,7 +42,7 @@ def _inside(folder: str) -> List[str]:
 
 
 def _single(inside: List[str], folder: str) -> List[str]:
-    """Those of one rank each: the trace that was merged of them may lie beside them, and JSON of any kind."""
+    """The traces of a single rank. Leaves out merged traces and other JSON files in the same folder."""
     found, left_out = [], []
     for path in inside:
         try:
@@ -62,7 +62,7 @@ def _single(inside: List[str], folder: str) -> List[str]:
 
 
 def _traces_in(folder: str, merged: bool) -> List[str]:
-    """Those of a run's folder, or of the folder of its traces. Raises a Problem where there are none."""
+    """The traces in a run's folder, or in the folder of its traces. Raises a Problem if there are none."""
     found = _inside(folder) or _inside(os.path.join(folder, WITHIN))
     if not found:
         raise Problem("holds no traces (*.json, *.json.gz)", folder)
@@ -70,7 +70,7 @@ def _traces_in(folder: str, merged: bool) -> List[str]:
 
 
 def _newest() -> str:
-    """The folder of the traces of the run that wrote last, below the current folder."""
+    """The trace folder of the newest run below the current folder."""
     with os.scandir(".") as entries:
         folders = [os.path.join(entry.name, WITHIN) for entry in entries if entry.is_dir()]
     times = {folder: max(map(os.path.getmtime, inside)) for folder, inside in ((folder, _inside(folder)) for folder in folders) if inside}
@@ -82,7 +82,7 @@ def _newest() -> str:
 
 
 def traces_of(given: List[str], merged: bool = False) -> List[str]:
-    """The files that are meant. merged: also what was merged of several ranks, which lies beside them. Raises a Problem."""
+    """The files for the arguments. merged: includes merged traces found in a folder. Raises a Problem."""
     found = []
     for path in given or [_newest()]:
         found += _traces_in(path, merged) if os.path.isdir(path) else [path]
@@ -90,7 +90,7 @@ def traces_of(given: List[str], merged: bool = False) -> List[str]:
 
 
 def trace_of(given: List[str]) -> str:
-    """The one file that is meant. Raises a Problem."""
+    """The only file for the arguments. Raises a Problem if there are several."""
     found = traces_of(given)
     if len(found) > 1:
         names = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where libcprof.so is, and how it gets into a program's environment."""
+"""Finds libcprof.so, and puts it into a program's LD_PRELOAD."""
 
 import os
 import re
@@ -13,7 +13,7 @@ NAME = "libcprof.so"
 
 
 def cached(name: str, whole: bool = True) -> Optional[str]:
-    """The path that the loader's cache has for a library; with whole=False of the first whose name begins so."""
+    """The path of a library in the loader's cache. whole=False: of the first library whose name begins with `name`."""
     for program in ("ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"):
         try:
             listed = subprocess.run([program, "-p"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -29,7 +29,7 @@ def cached(name: str, whole: bool = True) -> Optional[str]:
 
 
 def candidates() -> List[str]:
-    """Where it may lie, best first: in the package (a wheel), in a checkout, and beside an installed command (PREFIX/share/cprof, PREFIX/bin)."""
+    """Possible paths of the library, best first: in the package (a wheel), in a checkout, beside an installed command (PREFIX/share/cprof, PREFIX/bin)."""
     here = os.path.dirname(os.path.realpath(__file__))
     up = [os.path.normpath(os.path.join(here, *[".."] * n)) for n in range(1, 6)]
     found = [os.path.join(up[0], NAME)]
@@ -39,7 +39,7 @@ def candidates() -> List[str]:
 
 
 def find(given: Optional[str] = None) -> str:
-    """The library's absolute path: what was given, CPROF_LIBRARY, beside this command, the loader's cache."""
+    """The library's absolute path: from `given`, else CPROF_LIBRARY, else beside this command, else from the loader's cache."""
     for told, by in ((given, "--library"), (os.environ.get("CPROF_LIBRARY"), "CPROF_LIBRARY")):
         if told:
             path = os.path.join(told, NAME) if os.path.isdir(told) else told
@@ -52,12 +52,12 @@ def find(given: Optional[str] = None) -> str:
     path = cached(NAME)
     if path and os.path.isfile(path):
         return path
-    raise Problem(f"{NAME} is not to be found: build it (make), install it (make install), or say where it is with "
+    raise Problem(f"{NAME} was not found: build it (make), install it (make install), or give its path with "
                   "--library or CPROF_LIBRARY")
 
 
 def _where(part: str, environment: Mapping[str, str]) -> str:
-    """The file that the loader takes for a part of LD_PRELOAD."""
+    """The file that the loader finds for a part of LD_PRELOAD."""
     if "/" not in part:
         folders = [folder for folder in re.split("[:;]", environment.get("LD_LIBRARY_PATH", "")) if folder]
         found = next((path for path in (os.path.join(folder, part) for folder in folders) if os.path.isfile(path)), None)
@@ -70,7 +70,7 @@ def _parts(environment: Mapping[str, str]) -> List[str]:
 
 
 def preload_value(library: str, environment: Mapping[str, str]) -> str:
-    """LD_PRELOAD with the library behind what is there, or in the place of another copy."""
+    """LD_PRELOAD with the library appended, or in place of another copy."""
     check_name(library)
     others = other_copies(library, environment)
     value = [library if part in others else part for part in _parts(environment)]
@@ -84,7 +84,7 @@ def _is(library: str, part: str, environment: Mapping[str, str]) -> bool:
 
 
 def other_copies(library: str, environment: Mapping[str, str]) -> List[str]:
-    """Parts of LD_PRELOAD that are copies of this library, but other files."""
+    """Parts of LD_PRELOAD that are other copies of this library."""
     return [part for part in _parts(environment) if os.path.basename(part) == NAME and not _is(library, part, environment)]
 
 
@@ -94,13 +94,13 @@ def is_named(environment: Mapping[str, str]) -> bool:
 
 
 def installed_beside(library: str) -> Optional[str]:
-    """Another copy, which the bare name in LD_PRELOAD means, where the library is the wheel's."""
+    """If the library is the wheel's: another copy, which the loader would find for the bare name in LD_PRELOAD."""
     other = cached(NAME) if library == candidates()[0] else None
     return other if other and os.path.realpath(other) != os.path.realpath(library) else None
 
 
 def tell_other_copies(library: str, environment: Mapping[str, str]) -> None:
-    """A line for each that preload_value() replaces, and for one that is installed beside the wheel's."""
+    """Prints a line for each copy that preload_value() replaces, or for a copy that is installed beside the wheel's."""
     others = other_copies(library, environment)
     for other in others:
         note(f"LD_PRELOAD names {other}, another copy of cprof: this run has {library} in its place")
@@ -110,7 +110,7 @@ def tell_other_copies(library: str, environment: Mapping[str, str]) -> None:
 
 
 def check_name(library: str) -> None:
-    """LD_PRELOAD has no way to quote."""
+    """Refuses a path that LD_PRELOAD cannot hold: it has no quoting."""
     odd = re.search(r"[ :$]", library)
     if odd:
         raise Problem(f"LD_PRELOAD cannot name a path with {odd.group()!r} in it; install the library elsewhere", library)

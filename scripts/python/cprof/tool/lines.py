@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves the events of a trace as text, which takes a third of the time that reading each as JSON takes: for whole traces with
-one event in a line and its keys in the order of writer/json/json.c. `NotLines` is raised for all others, and where anything is
-odd; such a trace is to be read by reader.py.
+"""Renumbers and shifts the events of a trace as text, in a third of the time that JSON takes. The trace must be whole, with one
+event a line and the keys in the order of writer/json/json.c. For any other trace it raises `NotLines`, and the caller uses
+reader.py.
 
-What is replaced is sure to be what it looks like: a quote inside of a JSON string has a backslash before it, and each line
-must hold exactly one `, "pid": N, "tid": `, or its block is read as JSON after all. That the lines are JSON is seen by `Forms`."""
+Replacing text is safe: a quote inside a JSON string has a backslash before it, so the patterns match keys only. Each line must
+have exactly one `, "pid": N, "tid": `, or its block is read as JSON. `Forms` checks that the lines are JSON."""
 
 import json
 import re
@@ -14,22 +14,22 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Tuple
 EVENTS = b'"traceEvents": [\n'
 HEAD_MOST = 1 << 20
 CHUNK = 1 << 20
-TAIL_MOST = 16 << 20  # bytes behind the events
+TAIL_MOST = 16 << 20  # bytes after the events
 _meta = re.compile(rb'\n\{"ph": "M"[^\n]*')
 _flow = re.compile(rb'\n\{"ph": "[sf]", "id": [0-9]+(?=, )')
 _long_id = re.compile(rb'"id": [0-9]{15}')  # room for the suffix below 2^63
 _pid = re.compile(rb', "pid": ([0-9]{1,18}), "tid": ')
 _PID = b', "pid": %d, "tid": '
-_odd = (b'"bind_id"', b'"global"', b"NaN", b"Infinity", b"\\ud", b"\\uD")  # ids of other kinds; what Perfetto hangs on
+_odd = (b'"bind_id"', b'"global"', b"NaN", b"Infinity", b"\\ud", b"\\uD")  # other kinds of ids, and text on which Perfetto hangs
 _time = re.compile(rb'(, "tid": [0-9]+, "ts": )([0-9]{1,15})\.([0-9]{3})(?=[,}])')
 
 
 class NotLines(Exception):
-    """The trace is not of this form."""
+    """The trace does not have this form."""
 
 
 def _pieces(file: BinaryIO, progress: Callable[[int], Any]) -> Iterator[bytes]:
-    """The file's text, unpacked where it is gzip."""
+    """The file's text, unpacked if it is gzip data."""
     raw = file.read(CHUNK)
     progress(len(raw))
     if raw[:2] != b"\x1f\x8b":
@@ -41,7 +41,7 @@ def _pieces(file: BinaryIO, progress: Callable[[int], Any]) -> Iterator[bytes]:
     unzip = zlib.decompressobj(31)
     try:
         while raw:
-            if unzip.eof:  # members may follow each other, and padding the last
+            if unzip.eof:  # members may follow each other, and padding may follow the last
                 raw = raw.lstrip(b"\0")
                 unzip = zlib.decompressobj(31) if raw else unzip
             if raw:
@@ -57,7 +57,7 @@ def _pieces(file: BinaryIO, progress: Callable[[int], Any]) -> Iterator[bytes]:
 
 
 def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Whole lines; the last block may lack its line break, and so may those of a line that is longer than any event."""
+    """Blocks of whole lines. The last block may lack its line break; a line longer than any event comes in several blocks."""
     rest = b""
     for piece in pieces:
         cut = piece.rfind(b"\n") + 1
@@ -73,7 +73,7 @@ def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class LineTrace:
-    """A trace that is read as lines."""
+    """A trace, read as lines."""
 
     def __init__(self, file: BinaryIO, progress: Callable[[int], Any]) -> None:
         self.metadata: Dict[str, Any] = {}
@@ -81,7 +81,7 @@ class LineTrace:
         self._first = self._head()
 
     def _head(self) -> bytes:
-        """Reads what stands in front of the events; the events behind it in the same block."""
+        """Reads the head of the file. Returns the events after it in the same block."""
         text = b""
         for block in self._source:
             text += block
@@ -107,7 +107,7 @@ class LineTrace:
         return text
 
     def blocks(self) -> Iterator[bytes]:
-        """Events, each with a comma and a line break behind it."""
+        """Blocks of events, each event followed by a comma and a line break."""
         block = self._first
         while True:
             end = block.find(b"\n],\n")
@@ -129,10 +129,10 @@ class LineTrace:
 
 
 class Forms:
-    """Lines that differ in their digits only have one form; of each form one line is read as JSON. A damaged line has another form than a
-    sound one, so that no damage passes."""
+    """Checks that lines are JSON. Lines that differ only in digits have the same form, and only one line of each form is read as JSON. A damaged
+    line has a form of its own, so no damage passes."""
 
-    MOST = 1 << 16       # forms that are kept: those of the names in a trace
+    MOST = 1 << 16       # forms that are kept: a trace has about one for each name
     MOST_BYTES = 64 << 20
     ONES = bytes.maketrans(b"123456789", b"1" * 9)
     LEADING = [before + b"0" + digit for before in (b" ", b"[", b"-") for digit in (b"0", b"1")]  # 007 is no JSON
@@ -142,7 +142,7 @@ class Forms:
         self._bytes = 0
 
     def check(self, block: bytes) -> None:
-        """NotLines when a line of the block is no JSON object."""
+        """Raises NotLines if a line of the block is no JSON object."""
         text = block.translate(self.ONES)
         if any(zero in text for zero in self.LEADING):
             self._read(block.splitlines())
@@ -170,7 +170,7 @@ class Forms:
 
 
 def sound(block: bytes) -> int:
-    """The number of lines of a block in which every line is one event; else NotLines."""
+    """The number of lines of a block. Raises NotLines unless every line is one event."""
     n = block.count(b"\n")
     if not block.startswith(b'{"ph": "') or not block.endswith(b"},\n") or block.count(b'},\n{"ph": "') != n - 1:
         raise NotLines
@@ -178,7 +178,7 @@ def sound(block: bytes) -> int:
 
 
 def _processes(block: bytes, lines: int, known: Dict[Any, int]) -> List[int]:
-    """The numbers of the processes in a block of so many lines, in the order of their events; none when a line does not hold exactly one."""
+    """The pids in a block of `lines` lines, in the order of their events; an empty list unless each line has exactly one pid."""
     found = [pid for pid in known if type(pid) is int]
     if sum(block.count(_PID % pid) for pid in found) != lines:
         found = [int(pid) for pid in dict.fromkeys(_pid.findall(block))]
@@ -189,9 +189,9 @@ def _processes(block: bytes, lines: int, known: Dict[Any, int]) -> List[int]:
 
 def move(block: bytes, pids: Dict[Any, int], renumber: Callable[[int], int], suffix: bytes, shift_ns: int,
          meta: Callable[[bytes], bytes]) -> bytes:
-    """The block in its new place: processes renumbered, the suffix behind ids of arrows, times shifted; metadata events go
-    through `meta`. `pids` are those that renumber() has been asked for. b"" where the block must be read as JSON, because
-    something in it is not what cprof writes."""
+    """The block with renumbered processes, the suffix after ids of arrows, and shifted times. Metadata events go through `meta`.
+    `pids`: the pids that renumber() knows so far. Returns b"" if the block must be read as JSON, because it holds something that
+    cprof does not write."""
     lines = sound(block)
     if any(odd in block for odd in _odd):
         return b""
@@ -208,7 +208,7 @@ def move(block: bytes, pids: Dict[Any, int], renumber: Callable[[int], int], suf
     found = _meta.findall(block)
     if found:
         block = _meta.sub(b"", block)
-    if set(pids) & set(pids.values()):  # one process's new number is another's old one: by way of numbers that no trace has
+    if set(pids) & set(pids.values()):  # a new pid equals another old one: go through placeholders
         for n, (old, _) in enumerate(names):
             block = block.replace(old, b', "pid": #%d, "tid": ' % n)
         names = [(b', "pid": #%d, "tid": ' % n, new) for n, (_, new) in enumerate(names)]

@@ -10,19 +10,19 @@ from cprof.tool.thread_states import Cause
 # An operator is slow where it computes at less than a fifth of the best rate that the trace has: GPT-3's training as a whole reached 21 % of its
 # devices' peak (Chowdhery et al., "PaLM", table 3).
 LOW_RATE = 0.2
-# Below so many FLOPs a byte the memory is the limit, not the processor. Williams et al., "Roofline": 1 to 7 on CPUs. NVIDIA, "Matrix Multiplication
+# Below this number of FLOPs a byte, memory is the limit, not the processor. Williams et al., "Roofline": 1 to 7 on CPUs. NVIDIA, "Matrix Multiplication
 # Background": 139 on a V100; 295 follow for an H100 (989 TFLOP/s, 3.35 TB/s).
 DENSE = {"cpu": 10, "cuda": 300}
-# PyTorch's dispatcher takes 1 to 5 us for each operator: shorter ones tell nothing of the rate.
+# PyTorch's dispatcher takes 1 to 5 us for each operator: the rate of shorter operators means nothing.
 RATED_NS = 50_000
 # A page fault takes 2.4 us on the virtual machine on which cprof was written: twice that for a slower one.
 FAULT_NS = 5_000
 PAGE = 4096
-# More than one thread of a process is at work in the mean: fewer would do.
+# The least mean number of runnable threads of a process: with fewer, the machine is not the reason.
 THREADS = 1.5
 # GMLake (ASPLOS 2024) found up to a third of the reserved memory fragmented. PyTorch's allocator takes 20 MB at once; ten times that is no rounding.
 FRAGMENTED, FRAGMENTED_BYTES = 1 / 3, 200 << 20
-# vLLM's gpu_memory_utilization: a tenth is left for what no allocator counts.
+# vLLM's gpu_memory_utilization: a tenth is left for memory that no allocator counts.
 FULL = 0.9
 
 
@@ -55,7 +55,7 @@ def _slow(group: Any, rated: List[Rated]) -> Any:
 
 
 def _doubles(group: Any, rated: List[Rated]) -> Any:
-    """Of numbers twice as long, half as many fit into a register. Programs that use them throughout want them."""
+    """float64 takes twice as long as float32, since half as many numbers fit into a register. A program that uses only float64 wants it."""
     account = group.trace.metadata.get("cprof")
     flops = account.get("flops") if type(account) is dict else None
     told = flops.get(group.device.upper()) if type(flops) is dict else None
@@ -68,7 +68,7 @@ def _doubles(group: Any, rated: List[Rated]) -> Any:
 
 
 def churn(group: Any, share: float) -> List[Any]:
-    """Time in the kernel that page faults explain: memory that is given back and taken anew."""
+    """Finds time in the kernel for page faults: memory that goes back to the kernel and is taken again."""
     used = process_of(group.trace.metadata)
     if used is None:
         return []
@@ -86,7 +86,7 @@ def churn(group: Any, share: float) -> List[Any]:
 
 
 def unused(group: Any, share: float) -> List[Any]:
-    """Operators run on the CPU, and a GPU that the process knows does nothing."""
+    """Finds operators on the CPU while a GPU of the process is idle."""
     limits = limits_of(group.trace.metadata)
     ns = group.mean(group.usual, "operators")
     if not limits or ns < share * group.mean(group.usual, "total"):
@@ -95,7 +95,7 @@ def unused(group: Any, share: float) -> List[Any]:
 
 
 def by_host(groups: List[Any]) -> List[List[Any]]:
-    """Ranks that share a machine."""
+    """The groups by host."""
     hosts: Dict[str, List[Any]] = {}
     for group in groups:
         hosts.setdefault(str(group.trace.metadata.get("host_name", "")), []).append(group)
@@ -103,7 +103,7 @@ def by_host(groups: List[Any]) -> List[List[Any]]:
 
 
 def oversubscribed(groups: List[Any], share: float) -> List[Any]:
-    """More threads are ready to run than there are processors, of all ranks of a host."""
+    """Finds a host whose ranks together have more runnable threads than processors."""
     used = {group.rank: process_of(group.trace.metadata) for group in groups if group.device == "cpu" and group.usual}
     told: List[Process] = [one for one in used.values() if one is not None]
     if not told or max(one.runnable for one in told) < THREADS:
@@ -121,7 +121,7 @@ def oversubscribed(groups: List[Any], share: float) -> List[Any]:
 
 
 def shared_devices(groups: List[Any], share: float) -> List[Any]:
-    """Ranks of a host that work on one GPU, while no rank works on another one that they see."""
+    """Finds ranks of a host that share a GPU while another GPU that they see is idle."""
     ranks: Dict[str, List[int]] = {}
     for group in groups:
         if group.device != "cpu" and group.counted:
@@ -139,7 +139,7 @@ def shared_devices(groups: List[Any], share: float) -> List[Any]:
 
 
 def memory(group: Any) -> List[Tuple[str, str, str, int]]:
-    """Rule, title, device and bytes: what the allocator reserves and nobody uses, and devices that are nearly full."""
+    """(rule, title, device, bytes) of reserved memory that was never in use, and of devices that are nearly full."""
     limits, found = limits_of(group.trace.metadata), []
     for device, used in sorted(group.trace.use.memory.items()):
         unused_bytes, limit, peak = used.reserved - used.allocated, limits.get(device, 0), max(used.reserved, used.driver, used.allocated)

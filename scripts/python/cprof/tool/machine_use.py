@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace tells of how a process used its machine: the rate of its operators, the memory that was reserved, processors and pages."""
+"""Reads from a trace how a process used its machine: the rate of its operators, reserved memory, processors and pages."""
 
 import bisect
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -8,15 +8,15 @@ from cprof.tool.columns import Columns
 from cprof.tool.fast import as_event
 from cprof.tool.spans import AT_A_TIME, FRAME, in_order, int_or_none, text_of, to_ns
 
-MOST = 1 << 50   # FLOPs, bytes and nanoseconds above are none
+MOST = 1 << 50   # larger FLOPs, bytes and nanoseconds are invalid
 
 
 class Process(NamedTuple):
-    """What the process asked of its host while the trace was recorded. Nanoseconds; sums over its threads."""
+    """The use of the host by a process while the trace was recorded. Nanoseconds are sums over its threads."""
     cores: int
     wall_ns: int
     ran_ns: int        # on a processor
-    queued_ns: int     # ready to run, while others ran
+    queued_ns: int     # ready to run, but waiting for a processor
     system_ns: int     # in the kernel
     page_faults: int
     main_ran_ns: Optional[int] = None     # of the main thread alone
@@ -24,27 +24,27 @@ class Process(NamedTuple):
 
     @property
     def main(self) -> Tuple[int, int]:
-        """Nanoseconds that the main thread ran, and that it was ready to; of all threads where it is not told apart."""
+        """Nanoseconds for which the main thread ran, and for which it waited for a processor; of all threads if the trace does not separate it."""
         return (self.ran_ns, self.queued_ns) if self.main_ran_ns is None or self.main_queued_ns is None else (self.main_ran_ns, self.main_queued_ns)
 
     @property
     def blocked(self) -> Optional[float]:
-        """Part of the time in which the main thread neither ran nor was ready to."""
+        """The share of time in which the main thread neither ran nor waited for a processor."""
         if self.main_ran_ns is None or self.main_queued_ns is None:
             return None
         return max(0.0, 1 - (self.main_ran_ns + self.main_queued_ns) / self.wall_ns)
 
     @property
     def runnable(self) -> float:
-        """Threads that ran or were ready to, in the mean."""
+        """The mean number of threads that ran or were ready to run."""
         return (self.ran_ns + self.queued_ns) / self.wall_ns
 
 
-LEAST_TOLD = 6   # the first fields, which every version of cprof tells
+LEAST_TOLD = 6   # the first fields, which every version of cprof writes
 
 
 class Rated(NamedTuple):
-    """Operators of one name and line whose FLOPs are counted. Sums over some time."""
+    """Sums over operators of one name and line whose FLOPs are counted."""
     name: str
     line: str
     calls: int
@@ -59,14 +59,14 @@ class Rated(NamedTuple):
 
 
 class Memory:
-    """Of a GPU, in bytes."""
+    """Peaks of a GPU's memory, in bytes."""
 
     def __init__(self) -> None:
         self.reserved = self.allocated = self.driver = 0
 
 
 def process_of(metadata: Dict[str, Any]) -> Optional[Process]:
-    """None where the trace does not tell, as those of other tools."""
+    """The trace's Process; None if the trace has none, as those of other tools."""
     account = metadata.get("cprof")
     told = account.get("process") if type(account) is dict else None
     if type(told) is not dict:
@@ -85,7 +85,7 @@ def limits_of(metadata: Dict[str, Any]) -> Dict[str, int]:
 
 
 class Use:
-    """Looks at each event in the pass of read_spans()."""
+    """Collects rates and memory from each event in the pass of read_spans()."""
 
     def __init__(self) -> None:
         self.memory: Dict[str, Memory] = {}
@@ -100,7 +100,7 @@ class Use:
         self._seen = 0
 
     def see(self, event: Dict[str, Any]) -> None:
-        """Any event."""
+        """Takes an event of any kind."""
         args, category = event.get("args"), event.get("cat")
         if type(args) is not dict:
             return
@@ -121,7 +121,7 @@ class Use:
             self._trim()
 
     def operator(self, one: Any) -> None:
-        """One of fast.py's spans that tells FLOPs, or runs again."""
+        """Takes a span of fast.py's class that has FLOPs, or runs a second time."""
         if one.cat == "cpu_op":
             if one.args.recompute:
                 self._repeated(as_event(one))
@@ -170,15 +170,15 @@ class Use:
         found.reserved = max(found.reserved, int_or_none(args.get("Total Reserved")) or 0)
 
     def finish(self) -> None:
-        """Behind the last event."""
+        """Ends the collection, after the last event."""
         self._columns.finish()
         for name in ("_start", "_time", "_flops", "_bytes", "_external", "_kind", "_kernel_external", "_kernel_time", "_kernel_device", "_again_start",
                      "_again_end"):
             setattr(self, name, self._columns.whole(getattr(self, name)))
 
     def repeated(self, spans: List[Tuple[int, int]], begun: Callable[[int], int]) -> int:
-        """How long operators that run a second time, for the backward pass, took in these spans of time, which do not overlap. Each moment once.
-        begun: since when the thread has been in the operator that it is in at a time: that asks for what was not kept before it does anything else."""
+        """The time of operators that run a second time, for the backward pass, in these disjoint spans of time. Counts each moment once.
+        begun: the start of the operator that runs at a time; the recomputation begins with the operator around it."""
         starts, reached, found = [start for start, _ in spans], -MOST * MOST, 0
         for i in in_order(len(self._again_start), self._again_start.__getitem__):
             start, end = max(begun(self._again_start[i]), reached), self._again_end[i]
@@ -189,7 +189,7 @@ class Use:
         return found
 
     def rated(self, spans: List[Tuple[int, int]], device: str) -> List[Rated]:
-        """The operators that began in these spans of time, which do not overlap; lines are still stacks. Of a GPU: those with one kernel each."""
+        """The operators that began in these disjoint spans of time. `line` still holds the stack. On a GPU: only operators with one kernel each."""
         starts = [start for start, _ in spans]
         sums: Dict[int, List[int]] = {}
         kernels = {} if device == "cpu" else self._kernels(self._devices.get(device, -1))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who holds tensor memory: the peak and the end of each device, the holders by operator, module and line, and which of them
-grow from step to step.
+"""Shows who holds tensor memory: the peak and the end of each device, the holders by operator, module and line, and which
+of them grow from step to step.
 
     cprof run --with-stack --no-native-stack --with-modules --active 8 -- python train.py
     cprof memory
@@ -8,10 +8,10 @@ grow from step to step.
 
 The first line of a device has its peak, and what is in use at the end of the trace. The second line names a leak: a holder
 whose memory grows in at least three quarters of the steps. Growth is the median over the steps; it needs four steps or more.
-Below it stand the holders, the largest first.
+The holders follow, the largest first.
 
-A holder is the outermost operator that took the memory, with its module and the line of the program where the trace has
-these (--with-modules, --with-stack; torch.profiler: with_stack=True)."""
+A holder is the outermost operator that took the memory, with its module and the line of the program if the trace has these
+(--with-modules, --with-stack; torch.profiler: with_stack=True)."""
 
 import argparse
 import json
@@ -27,18 +27,18 @@ from cprof.tool.screen import data, put
 from cprof.tool.span_reader import Wanted, read_spans
 from cprof.tool.spans import Spans, module_of, step_number
 
-HELP = "who holds tensor memory at the peak and at the end, and what grows from step to step"
+HELP = "show who holds tensor memory at the peak and at the end, and what grows from step to step"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser, one=True)
-    parser.add_argument("--device", metavar="DEVICE", help="only this one: cpu, cuda:N")
-    parser.add_argument("--row-limit", type=row_limit, default=15, metavar="N", help="holders listed of each device; -1: all (default 15)")
+    parser.add_argument("--device", metavar="DEVICE", help="only this device: cpu, cuda:N")
+    parser.add_argument("--row-limit", type=row_limit, default=15, metavar="N", help="the number of holders for each device; -1: all (default 15)")
     parser.add_argument("--json", action="store_true", help="one JSON object with all holders, in bytes")
 
 
 def read(path: str, progress: bool, holders: bool = True) -> Tuple[Spans, Dict[str, Timeline]]:
-    """The spans of a trace and the memory of each device. holders: with modules and lines. Raises a Problem where there is no memory."""
+    """The spans of a trace and the memory of each device. holders: with modules and lines. Raises a Problem if there is no memory."""
     with open_trace(path, progress) as trace:
         spans = read_spans(trace, Wanted(stacks=holders, group=module_of if holders else None, memory=True, flops=False))
     for line in trace.remarks():
@@ -58,7 +58,7 @@ def chosen(found: Dict[str, Timeline], device: str, path: str) -> Timeline:
 
 
 def _step_at(spans: Spans, time: int) -> str:
-    """The step that a moment lies in, in words."""
+    """The text of the step at a moment."""
     for start, end, name in spans.steps:
         if start <= time < end:
             number = step_number(name)
@@ -67,7 +67,7 @@ def _step_at(spans: Spans, time: int) -> str:
 
 
 def growth_text(one: Held, account: Account) -> str:
-    """A leak in words."""
+    """The text of a leak."""
     where = (f" in {one.holder.module}" if one.holder.module else "") + (f" at {one.holder.line}" if one.holder.line else "")
     return f"{one.holder.operator}{where} grows by {format_memory(round(one.growth))} a step, in {one.grew} of {account.differences} steps"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pages show of a device's memory: a chart over time by what it is for, and tables of who holds it."""
+"""The parts of pages about a device's memory: a chart over time by category, and tables of the holders."""
 
 from typing import Dict, List, Sequence, Tuple
 
@@ -10,14 +10,14 @@ from cprof.tool.page import Column, Html, Number, chart, drawing, marks, table, 
 from cprof.tool.spans import step_number
 
 COLORS = ("#3d9950", "#d6b52c", "#5f6b7a", "#9d7fd1", "#d6453d", "#3a59c9", "#5e9be0", "#a3a3a3", "#c2185b")
-COLUMNS = 300     # time is drawn in so many columns, each with its largest total
+COLUMNS = 300     # columns of time in a chart; each shows its largest total
 HOLDERS = 15      # rows of a table
 STEPS_NAMED = 12  # in a chart
 _UNITS = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
 
 
 class Series:
-    """A timeline in columns of time: of each column the moment at which most was in use."""
+    """A timeline in columns of time. Each column has the moment at which most was in use."""
 
     def __init__(self, line: Timeline, begin: int, end: int, columns: int = COLUMNS) -> None:
         self.columns, self.begin, self.span = columns, begin, max(1, end - begin)
@@ -30,7 +30,7 @@ class Series:
             time = 0 if time < 0 else time - begin
             column = min(columns - 1, time * columns // self.span)
             if column != last:
-                for between in range(max(last, 0), column + 1):  # what goes on from the column before
+                for between in range(max(last, 0), column + 1):  # columns without an event continue the one before
                     kept = best.get(between)
                     if kept is None:
                         best[between] = (total, between * self.span // columns, list(now))
@@ -72,7 +72,7 @@ def drawn(series: Series, steps: Sequence[Tuple[int, int, str]], **attributes: s
 
 
 def _outline(above: List[int], below: List[int]) -> str:
-    """Of an area, as stairs: forth along the one side, back along the other. Where a side stays level, nothing is told."""
+    """The path of an area as stairs: along one side and back along the other. Level stretches need no points."""
     forth = "".join(f"V{y}H{x + 1}" if not x or y != above[x - 1] or x + 1 == len(above) else f"H{x + 1}" if y != above[x + 1] else ""
                     for x, y in enumerate(above))
     back = "".join(f"V{below[x]}H{x}" if x + 1 == len(below) or below[x] != below[x + 1] or not x else f"H{x}" if below[x] != below[x - 1] else ""
@@ -81,20 +81,20 @@ def _outline(above: List[int], below: List[int]) -> str:
 
 
 def _step_text(name: str) -> str:
-    """A step's number, whoever named it."""
+    """A step's number as text, or its name if that has no number."""
     number = step_number(name)
     return name if number is None else str(number)
 
 
 def chart_of(line: Timeline, steps: Sequence[Tuple[int, int, str]]) -> Html:
-    """The chart of one device by itself."""
+    """The chart of one device."""
     begin = min([line.begin] + [start for start, _, _ in steps])
     end = max([line.end] + [end for _, end, _ in steps])
     return drawn(Series(line, begin, end), steps)
 
 
 def holders_at(account: Account) -> List[Html]:
-    """Tables of who held most at the peak and at the end."""
+    """Tables of the largest holders at the peak and at the end."""
     return _table("At the peak", [(one.peak, one.peak_pieces, one) for one in account.held]) + \
         _table("At the end", [(one.end, one.end_pieces, one) for one in account.held])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who holds the memory of a device at its peak and at the end of a trace, and whose memory grows from step to step."""
+"""The holders of a device's memory at its peak and at the end of a trace, and the growth of each from step to step."""
 
 import bisect
 import itertools
@@ -8,20 +8,20 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 from cprof.tool.memory_use import BEFORE_TRACE, UNKNOWN, Allocation, Holder, Timeline
 
-DIFFERENCES_LEAST = 3  # between steps, before growth is told
-OFTEN = 0.75           # of the steps in which what grows does
+DIFFERENCES_LEAST = 3  # differences between steps that growth needs
+OFTEN = 0.75           # the least share of steps in which a leak grows
 
 
 class Held(NamedTuple):
-    """What one holder has."""
+    """The memory of one holder."""
     holder: Holder
     peak: int          # bytes at the device's peak
     end: int           # bytes at the end of the trace
     peak_pieces: int
     end_pieces: int
-    category: int      # of most of these bytes
-    growth: float      # bytes per step, the median; 0 where it is not growth
-    grew: int          # in so many steps
+    category: int      # the category of most of these bytes
+    growth: float      # median bytes per step; 0 if it does not grow
+    grew: int          # the number of steps in which it grew
 
 
 class Account:
@@ -38,9 +38,9 @@ class Account:
             sums.add(one, self.peak_at, self._ends)
             sums.turned += one.size * (one.start is not None and one.end is not None)
         rest = line.before - sum(one.size for one in line.allocations() if one.start is None)
-        if rest > 0:  # it was never given back
+        if rest > 0:  # it was never released
             found.setdefault(BEFORE_TRACE.holder, _Sums()).add(Allocation(None, None, rest, UNKNOWN, BEFORE_TRACE), self.peak_at, self._ends)
-        self.turned = {holder: sums.turned for holder, sums in found.items() if sums.turned}  # bytes taken and given back
+        self.turned = {holder: sums.turned for holder, sums in found.items() if sums.turned}  # bytes taken and released
         held = [self._held(holder, sums) for holder, sums in found.items() if sums.peak or sums.end or sums.levels]
         held = [one for one in held if one.peak or one.end or one.growth]
         self.held = sorted(held, key=lambda one: (-max(one.peak, one.end), one.holder))
@@ -53,15 +53,15 @@ class Account:
 
 
 class _Sums:
-    """Of one holder."""
+    """Sums of one holder."""
 
     def __init__(self) -> None:
         self.peak = self.end = self.peak_pieces = self.end_pieces = self.turned = 0
         self.categories: Dict[int, int] = {}
-        self.levels: Dict[int, int] = {}  # by step: how much more is held at its end than at the one's before
+        self.levels: Dict[int, int] = {}  # by step: the change from the end of the step before to its end
 
     def add(self, one: Allocation, peak_at: int, ends: List[int]) -> None:
-        """An allocation."""
+        """Adds an allocation."""
         at_peak = (one.start is None or one.start <= peak_at) and (one.end is None or one.end > peak_at)
         self.peak += one.size * at_peak
         self.peak_pieces += at_peak
@@ -76,7 +76,7 @@ class _Sums:
 
 
 def _peak(line: Timeline) -> Tuple[int, int, int]:
-    """The most that was in use, when, and what is in use at the end."""
+    """(peak in bytes, its time, bytes at the end)."""
     total = peak = 0
     at = line.begin
     for time, _, size, _ in line.actions():
@@ -87,7 +87,7 @@ def _peak(line: Timeline) -> Tuple[int, int, int]:
 
 
 def _growth(levels: List[int]) -> Tuple[float, int]:
-    """Bytes per step, and in how many steps; (0, 0) where it does not grow from step to step."""
+    """(bytes per step, number of steps with growth); (0, 0) if the levels do not grow steadily."""
     differences = [after - before for before, after in zip(levels, levels[1:])]
     if len(differences) < DIFFERENCES_LEAST:
         return 0, 0

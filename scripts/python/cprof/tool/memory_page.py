@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `cprof memory-timeline -o FILE.html`: one chart for each device, with a few lines of script for what stands under the pointer."""
+"""The page of `cprof memory-timeline -o FILE.html`: a chart for each device, and a short script for the tip under the pointer."""
 
 import heapq
 import json
@@ -88,13 +88,13 @@ def _largest(line: Timeline, begin: int, end: int) -> Tuple[List[List[int]], Lis
 
 
 def page(title: str, lines: List[Timeline], steps: Sequence[Tuple[int, int, str]]) -> str:
-    """The page as text: a chart for each device, but for no more than DEVICES_MOST."""
+    """The page as text, with a chart for each device, at most DEVICES_MOST."""
     more, lines = len(lines) - DEVICES_MOST, lines[:DEVICES_MOST]
     begin = min([line.begin for line in lines] + [start for start, _, _ in steps])
     end = max([line.end for line in lines] + [end for _, end, _ in steps])
     used = {category for line in lines for _, _, _, category in line.actions()}
     body = [tag("h1", "Tensor memory over time"),
-            tag("p", f"{title}; point at the chart for who holds what. What memory is for is told by where it was taken and given back.", class_="muted"),
+            tag("p", f"{title}. Point at the chart to see who holds the memory. The category of memory follows from where it was taken and released.", class_="muted"),
             key((CATEGORIES[at], color) for at, color in enumerate(COLORS) if at in used)]
     body += [_device(number, line, steps, begin, end) for number, line in enumerate(lines)]
     if more > 0:

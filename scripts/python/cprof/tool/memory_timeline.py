@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor memory over time, by what it is for: torch.profiler's export_memory_timeline(), from a trace.
+"""Writes tensor memory over time by category, like torch.profiler's export_memory_timeline(), from a trace.
 
-The form follows from the name of FILE: .html is a page with the plot, .json and .json.gz hold [times, sizes by category],
-.raw.json and .raw.json.gz a row [time, action, bytes, category] for each allocation and release.
+The name of FILE chooses the form: .html is a page with charts, .json and .json.gz hold [times, sizes by category],
+.raw.json and .raw.json.gz hold a row [time, action, bytes, category] for each allocation and release.
 
-What memory is for is told by where it was taken and given back, not by the tensors, which a trace does not know:
+The category of memory follows from where it was taken and released, since a trace does not know the tensors:
     optimizer state   taken in an optimizer's step, and kept beyond it
     gradient          taken in the backward pass, and kept beyond it
-    autograd detail   taken in the backward pass, given back later in it
-    activation        taken before the backward pass, given back in it
+    autograd detail   taken in the backward pass, released later in it
+    activation        taken before the backward pass, released in it
     input             taken in a DataLoader
-    temporary         given back by the operator that took it, or in the same step without a backward pass
+    temporary         released by the operator that took it, or in the same step without a backward pass
     kept              taken by an operator of the forward pass, and held beyond its step, as a leak is; unknown in JSON
-and unknown otherwise: parameters, for one, stand there before the trace begins. `cprof memory` prints the holders.
+    unknown           all other memory, such as parameters, which were there before the trace
+`cprof memory` prints the holders.
 """
 
 import argparse
@@ -27,14 +28,14 @@ from cprof.tool.memory_page import page
 from cprof.tool.memory_use import torchs
 from cprof.tool.output import end_tidily, keep_apart, replacing
 
-HELP = "tensor memory over time by what it is for, as a page or as torch's JSON"
+HELP = "write tensor memory over time by category, as a page or as torch's JSON"
 ENDINGS = (".html", ".raw.json", ".raw.json.gz", ".json", ".json.gz")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser, one=True)
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="ends in " + ", ".join(ENDINGS))
-    parser.add_argument("--device", metavar="DEVICE", help="cpu, cuda:N; default cuda:0 where there is one, else cpu")
+    parser.add_argument("--device", metavar="DEVICE", help="cpu, cuda:N (default: cuda:0 if the trace has it, else cpu)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,7 +71,7 @@ def export(trace_path: str, path: str, device: Optional[str] = None, progress: b
 
 
 def _write_list(file: Any, values: Iterable[Any]) -> None:
-    """A list as json.dump() writes it, one after the other."""
+    """Writes a list as json.dump() does, one value at a time."""
     file.write("[")
     for n, value in enumerate(values):
         file.write((", " if n else "") + json.dumps(value))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tensor memory is for, and who held it when, from the spans of a trace.
+"""The category and the holder of each piece of tensor memory, from the spans of a trace.
 
-The rule for the categories is in the help of the command (memory_timeline.py).
+The help of the command (memory_timeline.py) has the rules for the categories.
 """
 
 import bisect
@@ -22,15 +22,15 @@ _ENGINE = "autograd::engine::evaluate_function"
 
 
 class Holder(NamedTuple):
-    """Who holds memory."""
+    """The holder of memory."""
     operator: str
-    module: str = ""   # where the trace tells
-    line: str = ""     # of the program's own code, likewise
+    module: str = ""   # if the trace has it
+    line: str = ""     # a line of the program's own code, if the trace has it
 
 
 class Owner(NamedTuple):
-    """Where memory was taken."""
-    chain: str         # the innermost span, with what it runs in
+    """The place where memory was taken."""
+    chain: str         # the innermost span, with the spans around it
     holder: Holder
 
 
@@ -46,7 +46,7 @@ PREEXISTING, CREATE, _INCREMENT_VERSION, DESTROY = range(1, 5)
 
 
 class Allocation(NamedTuple):
-    """A piece of memory: when it was taken and given back (None: never seen), its size, what for, and whose it was."""
+    """A piece of memory: the times of its allocation and release (None: not in the trace), its size, its category and its owner."""
     start: Optional[int]
     end: Optional[int]
     size: int
@@ -54,10 +54,10 @@ class Allocation(NamedTuple):
     owner: Owner
 
 
-NOTHING, BEFORE = -1, -2  # in place of the event that took what is given back: nothing is, or what was there before
+NOTHING, BEFORE = -1, -2  # instead of the index of the allocation that an event releases: none, or memory from before the trace
 _BACKWARD, _LOADER = 1, 2
 _NOWHERE = Owner("(no operator)", Holder("(no operator)"))
-PLACES_MOST = 1 << 16  # ways into a place that are remembered
+PLACES_MOST = 1 << 16  # entries of a cache
 
 
 class Timeline:
@@ -70,7 +70,7 @@ class Timeline:
         self._events, self._number = events, number
 
     def allocations(self) -> Iterator[Allocation]:
-        """In order of time."""
+        """The allocations in order of time."""
         events = self._events
         time, ends, ended_by, category, owner, owners = events.time, events.ends, events.ended_by, events.category, events.owner, events.owners
         for i, size in events.of(self._number):
@@ -81,7 +81,7 @@ class Timeline:
                 yield Allocation(time[i], time[end] if end >= 0 else None, size, category[i], owners[owner[i]])
 
     def actions(self) -> Iterator[Tuple[int, int, int, int]]:
-        """(time, action, bytes, category) in order of time; what was there before has the time -1."""
+        """(time, action, bytes, category) in order of time; memory from before the trace has the time -1."""
         events = self._events
         if self.before:
             yield -1, PREEXISTING, self.before, UNKNOWN
@@ -95,7 +95,7 @@ class Timeline:
                 yield events.time[i], CREATE, size, events.category[i]
 
     def coalesced(self, base: int) -> Iterator[Tuple[int, List[int]]]:
-        """torch's times and sizes: microseconds, and a 0 in front of the bytes of each category."""
+        """torch's times and sizes: microseconds, and a list of a 0 and the bytes of each category."""
         first = next((action[0] for action in self.actions() if action[0] >= 0), None)
         now, last = [0] * (torchs(KEPT) + 2), None
         for time, _, size, category in self.actions():
@@ -113,7 +113,7 @@ def _not_before(us: int, first: Optional[int], base: int) -> int:
 
 
 class _Events:
-    """The [memory] events in order of time, as columns, with what becomes of each."""
+    """The [memory] events in order of time, as columns, with their places and categories."""
 
     def __init__(self, spans: Spans) -> None:
         self.time = spans.memory_time
@@ -129,17 +129,17 @@ class _Events:
                 one.extend([value] * n)
             columns.trim()
         columns.finish()
-        # owner; outermost operator and optimizer: a number, or -1; _BACKWARD and _LOADER; the event that gave it back, or -1; the event
-        # whose memory this one gives back, or NOTHING or BEFORE; what for
+        # The columns: owner; outermost operator, optimizer (numbers, or -1); _BACKWARD and _LOADER; the event of the release, or -1; the
+        # event whose memory this one releases, or NOTHING or BEFORE; category.
         self.owner, self._operator, self._optimizer, self._flags, self.ended_by, self.ends, self.category = map(columns.whole, fresh)
         self._find_places(spans)
 
     def size(self, i: int) -> int:
-        """Bytes taken, or given back."""
+        """Bytes taken (positive) or released (negative)."""
         return self.sizes[0][i] + self.sizes[1][i]
 
     def of(self, device: int) -> Iterator[Tuple[int, int]]:
-        """Those of a device, and their sizes."""
+        """(index, size) of the events of a device."""
         for at in range(0, len(self.time), AT_A_TIME):
             part = slice(at, at + AT_A_TIME)
             for i, (of, size, other) in enumerate(zip(self.device[part], self.sizes[0][part], self.sizes[1][part]), at):
@@ -148,8 +148,8 @@ class _Events:
             forget()
 
     def categorise(self, i: int, given: int, same_step: bool) -> None:
-        """What memory is for that is given back there, or never (-1). same_step: whether in the same step; of memory that is not given back,
-        whether it was taken in the last one; without steps all is in one."""
+        """Sets the category of an allocation. given: the event of its release, or -1. same_step: whether it is released in the same step, or,
+        without a release, was taken in the last step. Without steps, all events are in one step."""
         self.category[i] = self._category(i, given, same_step)
 
     def _category(self, i: int, given: int, same_step: bool) -> int:
@@ -194,7 +194,7 @@ class _Events:
 
 
 def _what(kind: Kind) -> str:
-    """What a span of this kind tells of the place."""
+    """The role of a kind of span for a place."""
     if kind.name.startswith("ProfilerStep"):
         return "step"
     if kind.category == "python_function":
@@ -204,28 +204,28 @@ def _what(kind: Kind) -> str:
 
 
 class _Place:
-    """Where in the program a span is: what the spans around it tell."""
+    """A place in the program, from the spans around it."""
 
     __slots__ = ("names", "shown", "module", "line", "function", "modules", "flags", "owner_number")
 
     def __init__(self, names: Tuple[str, ...] = (), shown: Optional[str] = None, module: str = "", line: str = "", function: str = "",
                  modules: Tuple[str, ...] = (), flags: int = 0) -> None:
-        self.names = names      # the innermost ones
+        self.names = names      # the innermost spans
         self.shown = shown      # the outermost operator
         self.module, self.line, self.function, self.modules, self.flags = module, line, function, modules, flags
-        self.owner_number = -1  # not known yet
+        self.owner_number = -1  # -1: not known yet
 
     @property
     def key(self) -> Tuple[Any, ...]:
-        """What tells it from others."""
+        """The identity of the place."""
         return self.names, self.shown, self.module, self.line, self.function, self.modules, self.flags
 
 
-_Open = Tuple[_Place, int, int]  # and the spans that are the outermost operator and the optimizer, or -1
+_Open = Tuple[_Place, int, int]  # a place, its outermost operator, its optimizer: indices of spans, or -1
 
 
 class _Places:
-    """Where in the program spans are."""
+    """Finds the places of events."""
 
     def __init__(self, spans: Spans) -> None:
         self._spans = spans
@@ -233,16 +233,16 @@ class _Places:
         self._kinds = [(_what(kind), kind.name, kind.group if type(kind.group) is str else "", kind.category == "cpu_op") for kind in spans.kinds]
         self._top = _Place()
         self._known: Dict[Tuple[Any, ...], _Place] = {self._top.key: self._top}
-        self._inner: Dict[Tuple[int, int, int], _Place] = {}  # by the place around it, kind and stack; _known keeps the places
+        self._inner: Dict[Tuple[int, int, int], _Place] = {}  # by id of the place around it, kind and stack; _known keeps the places alive
 
     def follow(self, row: Any, times: Iterable[int]) -> Iterator[_Open]:
-        """Where a thread is at each of the times, which ascend."""
+        """The place of a thread at each of the ascending times."""
         start, end = row.start, row.end
         order = iter(in_time(start, end))
         following = next(order, None)
         begins = start[following] if following is not None else LIMIT
         opened: List[int] = []
-        known: List[_Open] = []  # of the outermost ones of these
+        known: List[_Open] = []  # places of the outermost open spans
         nothing = (self._top, -1, -1)
         for time in times:
             while begins <= time and following is not None:
@@ -260,7 +260,7 @@ class _Places:
             yield known[-1] if known else nothing
 
     def _in(self, row: Any, index: int, around: _Place, operator: int, optimizer: int) -> _Open:
-        """Where a span is."""
+        """The place inside a span."""
         kind, stack = row.kind[index], row.stack[index] if row.stack else -1
         what, name, _, is_operator = self._kinds[kind]
         place = self._inner.get((id(around), kind, stack))
@@ -293,7 +293,7 @@ class _Places:
 
     @staticmethod
     def owner(place: _Place) -> Owner:
-        """Whose memory is that is taken there."""
+        """The owner of memory taken at a place."""
         modules = ".".join(place.modules)
         if not place.names:
             return _NOWHERE if not place.function else Owner(_NOWHERE.chain, Holder(_NOWHERE.holder.operator, modules, place.function))
@@ -317,7 +317,7 @@ def timelines(spans: Spans) -> Dict[str, Timeline]:
     events = _Events(spans)
     found = {name: Timeline(events, number, name) for number, name in enumerate(spans.memory_devices)}
     of_number = list(found.values())
-    live: Dict[Tuple[int, int], int] = {}     # by device and address: where it was taken
+    live: Dict[Tuple[int, int], int] = {}     # by device and address: the event that took it
     known_before = [0] * len(of_number)
     starts = [start for start, _, _ in spans.steps]
     begun = [False] * len(of_number)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes one trace of those of several ranks, for Perfetto.
+"""Makes one trace of the traces of several ranks, for Perfetto.
 
     cprof merge rank*.pt.trace.json -o merged.json.gz
     cprof merge rank*.pt.trace.json --manifest -o merged.tar
 
-Each process of a rank and each of its GPUs gets a process row of its own, named and sorted by rank; arrows and asynchronous
-ranges of two ranks do not meet. Times count from one base. Ranks of one host share its clock; the clocks of several hosts
-are brought in line by the ends of collectives that both took part in, and what is left is said. Any file may be gzip; the
-merged one is when its name ends in .gz. Memory does not grow with the files.
+Each process of a rank and each of its GPUs gets a process row of its own, named and sorted by rank. Arrows and asynchronous
+ranges of two ranks stay apart. All times count from one base. Ranks of one host share its clock. Clocks of several hosts are
+aligned by the ends of the collectives in which both took part, and the remaining error is reported. Any input may be gzip. The
+merged trace is gzip if its name ends in .gz. Memory does not grow with the files.
 
-With --manifest nothing is rewritten: the traces go into a tar as they are, with a perfetto_manifest that says which rank each is
-and how far its clock is off. Perfetto v58 and later, in the browser and as trace_processor, opens that.
+With --manifest the traces go unchanged into a tar, with a perfetto_manifest that has the rank and the clock offset of each.
+Perfetto v58 and later opens such a tar, in the browser and as trace_processor.
 
-The numbers in args (correlation, External id) stay those of the rank's own trace. Tables by operator want that one."""
+The numbers in args (correlation, External id) stay those of each rank's own trace. For tables by operator, use that trace."""
 
 import argparse
 import contextlib
@@ -34,13 +34,13 @@ from cprof.tool.output import appearing, create, end_tidily, keep_apart
 from cprof.tool.progress import Progress, Relay
 from cprof.tool.reader import MERGED, RANK_PIDS, keep_out_pipes, open_trace
 
-HELP = "make one trace of those of several ranks"
+HELP = "make one trace of the traces of several ranks"
 GPUS = 4096           # pids below are GPUs in traces of torch.profiler and cprof
-OTHERS = 5_000        # where the rank's other processes begin
+OTHERS = 5_000        # the first number of a rank's other processes
 CHUNK = 1 << 20
-LEVEL = 1             # of gzip: as cprof's own
+LEVEL = 1             # of gzip, as in cprof's own traces
 MOST_JOBS = 8
-LARGE = 2 << 30       # text that Perfetto in a browser is not likely to take
+LARGE = 2 << 30       # bytes of text that are probably too much for Perfetto in a browser
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False).encode
 
@@ -51,28 +51,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the merged trace; gzip if it ends in .gz")
     parser.add_argument("--force", "-f", action="store_true", help="replace FILE if it is there")
     parser.add_argument("--manifest", action="store_true",
-                        help="a tar of the traces as they are, with a perfetto_manifest (Perfetto v58 and later)")
+                        help="write a tar of the unchanged traces with a perfetto_manifest (Perfetto v58 and later)")
     parser.add_argument("--jobs", "-j", type=int, default=0, metavar="N",
-                        help=f"traces worked on at a time (default: one for each CPU, at most {MOST_JOBS})")
+                        help=f"traces processed at a time (default: one for each CPU, at most {MOST_JOBS})")
 
 
 class Part(NamedTuple):
-    """One trace that is merged."""
+    """One of the merged traces."""
     path: str
-    index: int          # in the list: keeps ids apart
-    count: int          # of the list
+    index: int          # in the list; makes ids unique
+    count: int          # length of the list
     rank: int
     host: str
     shift_ns: int       # added to its times
-    base_ns: int        # of its own
+    base_ns: int        # its own base
     clock: Clock
     several_hosts: bool
     gzip: bool
-    pids: Dict[Any, int] = {}  # new numbers of processes that are settled, of all parts of the rank
+    pids: Dict[Any, int] = {}  # new numbers that processes of the rank already have
 
 
 class Done(NamedTuple):
-    """What became of a part."""
+    """The result of writing a part."""
     metadata: Dict[str, Any]
     notes: List[str]
     events: int
@@ -83,7 +83,7 @@ class Done(NamedTuple):
 # ---- one rank's events ----
 
 class Rewriter:
-    """Moves a rank's events to where they do not meet another's."""
+    """Renumbers a rank's processes and ids so that they differ from other ranks'."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -106,12 +106,12 @@ class Rewriter:
 
     @property
     def suffix(self) -> str:
-        """Digits that stand behind the ids of this part and of no other."""
+        """Digits appended to the ids of this part, unique among the parts."""
         part = self.part
         return str(part.index).zfill(len(str(part.count - 1)))
 
     def id(self, old: Any) -> Any:
-        """The new id of an arrow or an asynchronous range: unlike every other part's."""
+        """The new id of an arrow or an asynchronous range, unique among the parts."""
         part = self.part
         try:
             number = int(old, 16) if type(old) is str else old
@@ -125,7 +125,7 @@ class Rewriter:
         return hex(digest) if type(old) is str else digest
 
     def event(self, event: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-        """The event in its new place; None for what is written anew."""
+        """The event with its new numbers; None for metadata that rows() writes."""
         ph = event.get("ph")
         old = event.get("pid", 0)
         try:
@@ -155,7 +155,7 @@ class Rewriter:
         return event
 
     def rows(self) -> List[Dict[str, Any]]:
-        """Name and place of each process."""
+        """Metadata events with the name and the order of each process."""
         part, found = self.part, []
         if not self.pids:
             self.names[self.pid("")] = "no events"
@@ -197,7 +197,7 @@ def _json_of(events: Iterable[Dict[str, Any]], rewriter: Rewriter) -> bytes:
 
 
 def _from_lines(part: Part, rewriter: Rewriter, out: Any, progress: Progress) -> Done:
-    """A part that is moved as text; NotLines when that does not do."""
+    """Writes a part by editing its text. Raises NotLines if its form does not allow that."""
     def as_json(lines: bytes) -> bytes:
         try:
             return _json_of(json.loads(b"[" + lines.rstrip(b",\n") + b"]"), rewriter)
@@ -217,7 +217,7 @@ def _from_lines(part: Part, rewriter: Rewriter, out: Any, progress: Progress) ->
 
 
 def _from_json(part: Part, rewriter: Rewriter, out: Any, progress: Progress) -> Done:
-    """Any part."""
+    """Writes a part of any form, by JSON."""
     events = size = 0
     with open_trace(part.path, progress=progress) as trace:
         for block in trace.blocks():
@@ -229,8 +229,8 @@ def _from_json(part: Part, rewriter: Rewriter, out: Any, progress: Progress) -> 
 
 
 def write_part(job: Any, tell: Optional[Callable[[int], Any]] = None) -> Done:
-    """Writes a part's events, each with a comma behind it. Runs in a process of its own when there are several; `tell` is then called with the
-    bytes read, now and then."""
+    """Writes a part's events, each followed by a comma. Of several parts, each runs in a process of its own, which now and then calls `tell` with the
+    bytes read."""
     part, output = job
     for as_lines in (True, False):
         rewriter = Rewriter(part)
@@ -257,7 +257,7 @@ def _heads(paths: List[str]) -> List[Dict[str, Any]]:
             trace.past_large = True
             head = dict(trace.of_one_rank().head())
             if not {"baseTimeNanoseconds", "distributedInfo", "host_name"} <= head.keys():
-                for _ in trace.blocks():  # they may stand behind the events
+                for _ in trace.blocks():  # the keys may come after the events
                     pass
                 head = dict(trace.metadata)
         found.append(head)
@@ -265,7 +265,7 @@ def _heads(paths: List[str]) -> List[Dict[str, Any]]:
 
 
 def _times_of(path: str, order: int, host: str) -> Times:
-    """host: what the trace's part is said to be of, which another name behind its events is not to change."""
+    """The trace's Times with the host of its part: a host name after the events must not change it."""
     times = Times(path, order).read()
     times.host = host
     return times
@@ -288,30 +288,30 @@ def parts_of(paths: List[str], zipped: bool) -> List[Part]:
 
 
 def clock_text(host: str, clock: Clock) -> str:
-    """What was done to a host's clock, in words."""
+    """The text about the correction of a host's clock."""
     if clock.source == "collective ends":
         return (f"clock of {host}: moved by {clock.offset_ns / 1000:+,.1f} us; the ends of {clock.collectives:,} collectives "
                 f"then agree within {(clock.error_ns or 0) / 1000:,.1f} us (9 of 10)")
     if clock.error_ns is None:
-        return f"clock of {host}: as it is; no collective shows how far it is off"
-    return (f"clock of {host}: as it is; the ends of {clock.collectives:,} collectives agree within "
+        return f"clock of {host}: unchanged; no collective shows its error"
+    return (f"clock of {host}: unchanged; the ends of {clock.collectives:,} collectives agree within "
             f"{clock.error_ns / 1000:,.1f} us (9 of 10)")
 
 
 def _head(parts: List[Part], done: List[Done]) -> str:
-    """What stands in front of the events, line by line as cprof's own traces have it."""
+    """The head of the merged file, line by line as in cprof's own traces."""
     first = done[0].metadata
     info = dict(first["distributedInfo"]) if type(first.get("distributedInfo")) is dict else {}
     info.setdefault("rank", parts[0].rank)
     info.setdefault("world_size", len({part.rank for part in parts}))
     lines = [f"{json.dumps(key)}: {_line(value)}" for key, value in info.items()]
-    devices = _line(first.get("deviceProperties") or [])  # of the first rank; all of them stand behind the events
+    devices = _line(first.get("deviceProperties") or [])  # of the first rank; the tail has those of all ranks
     return ("{\n\"schemaVersion\": 1,\n\"" + MERGED + "\": " + str(len({part.rank for part in parts})) + ",\n\"deviceProperties\": " + devices + ",\n\"distributedInfo\": {\n" + ",\n".join(lines) + "\n},\n\"displayTimeUnit\": \"ms\",\n"
             f"\"baseTimeNanoseconds\": {min(part.base_ns for part in parts)},\n\"traceEvents\": [\n")
 
 
 def _tail(parts: List[Part], done: List[Done], name: str) -> str:
-    """What stands behind the events: of each rank all but its events."""
+    """The tail of the merged file: the metadata of each rank."""
     ranks = []
     for part, one in zip(parts, done):
         try:
@@ -326,7 +326,7 @@ def _tail(parts: List[Part], done: List[Done], name: str) -> str:
 
 
 def _write_all(parts: List[Part], folder: str, jobs: int) -> List[Done]:
-    """Each part into a file of its own."""
+    """Writes each part into a file of its own."""
     done = _write(parts, folder, jobs)
     again = _otherwise_numbered(parts, done)
     if again:
@@ -336,8 +336,8 @@ def _write_all(parts: List[Part], folder: str, jobs: int) -> List[Done]:
 
 
 def _otherwise_numbered(parts: List[Part], done: List[Done]) -> List[Part]:
-    """Parts to be written once more, with these numbers of processes: each part counts those that it meets, and of two of one rank
-    (windows, or a process and its child) one may have met others, or in another order. Mostly there are none."""
+    """Parts that must be written again with other process numbers, mostly none. Each part numbers processes in the order of their events, so
+    two parts of one rank (windows, or a process and its child) may have numbered them differently."""
     pids: Dict[int, Dict[Any, int]] = {}
     again = []
     for part, one in zip(parts, done):
@@ -362,12 +362,12 @@ STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 def _write_by_workers(parts: List[Part], work: List[Any], jobs: int, progress: Progress) -> List[Done]:
-    """A process for each part, so many at a time. (A multiprocessing.Pool starts new workers for those that a signal ended, also while it is
-    being closed, and then waits for them for ever.)"""
+    """Writes each part in a process, `jobs` at a time. (A multiprocessing.Pool replaces workers that a signal ended even while it closes, and then
+    waits for them forever.)"""
     context = multiprocessing.get_context("fork")
     done: List[Any] = [None] * len(parts)
     read = [0] * len(parts)
-    running: Dict[Any, Tuple[int, Any]] = {}  # where the result comes from -> part, process
+    running: Dict[Any, Tuple[int, Any]] = {}  # receiver of the result -> (index of the part, process)
     waiting = list(reversed(range(len(parts))))
     try:
         while waiting or running:
@@ -398,8 +398,8 @@ def _write_by_workers(parts: List[Part], work: List[Any], jobs: int, progress: P
 
 
 def _start_worker(context: Any, index: int, work: List[Any], running: Dict[Any, Tuple[int, Any]]) -> None:
-    """STOPS are the parent's to answer, which ends its workers: none comes before it knows this one, and before this one
-    leaves them to it."""
+    """Starts a worker with the signals of STOPS blocked: the parent handles them and ends its workers. No such signal may come before the
+    parent knows the worker, or before the worker ignores them."""
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(work[index], sender))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
@@ -439,7 +439,7 @@ def _put(out: Any, text: str, zipped: bool) -> None:
 
 
 def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> List[Part]:
-    """Writes the merged trace; what was merged. The file appears when it is whole."""
+    """Writes the merged trace, and returns its parts. The file appears when it is whole."""
     with appearing(output, force) as (folder, out):
         zipped = output.endswith(".gz")
         parts = parts_of(paths, zipped)
@@ -469,10 +469,10 @@ def run(args: argparse.Namespace) -> int:
     args.traces = traces_of(args.traces)
     keep_apart(args.output, args.traces)
     if args.output == "-":
-        raise Problem("a merged trace is a file, stdout only says its name: --output NAME", "-")
+        raise Problem("a merged trace is a file, stdout only gets its name: --output NAME", "-")
     if args.manifest:
         if not args.output.endswith(".tar"):
-            raise Problem("--manifest writes a tar: its name is to end in .tar", args.output)
+            raise Problem("--manifest writes a tar: its name must end in .tar", args.output)
         parts = parts_of(args.traces, False)
         archive.write(parts, args.output, args.force)
     else:

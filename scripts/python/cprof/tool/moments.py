@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each moment of a step was: one class each, so that the parts add up to the step.
+"""Gives each moment of a step one class, so that the parts add up to the step.
 
-With a GPU, a moment is the first of these that holds: a kernel computes; a collective's kernel runs; a copy runs; else the GPU is idle. An
-idle moment is followed to the work that ended it. Where that work was launched before the idleness began, the GPU made it wait ("other").
-Else the thread that launched it was late, and what it did at the moment is the cause: it fetched data, it stood in a call that waits for the
-GPU, it was between steps, or it ran an operator or Python.
+With a GPU, the class of a moment is the first of these that holds: a kernel computes; a collective's kernel runs; a copy runs; the GPU is idle.
+The cause of an idle moment follows from the work that ended it. If that work was launched before the GPU became idle, the GPU made it wait
+("other"). Otherwise the thread that launched it was late, and the cause is what the thread did at the moment: it fetched data, it was in a
+call that waits for the GPU, it was between steps, or it ran an operator or Python.
 
-A call that waits for the GPU also costs idleness behind it: the thread has lost its lead. Without the wait each later launch would be earlier
-by as long as the call took, so as much of the idleness behind it is the call's.
+A call that waits for the GPU also costs idle time after it: the thread has lost its lead. Without the call each later launch would be earlier
+by the call's duration, so that much of the idle time after the call counts as the call's.
 
-Without a GPU, a moment of the thread that makes the steps is in an operator, waiting, or outside operators."""
+Without a GPU, a moment of the thread of the steps is in an operator, waiting, or outside operators."""
 
 import bisect
 import collections
@@ -34,17 +34,18 @@ IDLE = ("cpu_late", "sync", "data", "between_steps", "other")
 CPU = ("operators", "outside", "waiting")
 WAITING = ("data", "collective")
 
-# Calls that return when the GPU is done, and those of the driver's allocator, which wait for it too (CUDA's manual: "Implicit Synchronization").
+# Calls that return when the GPU is done, and calls of the driver's allocator, which also wait for it (CUDA's manual: "Implicit Synchronization").
 SYNC = re.compile(r"(cuda|hip)((Device|Stream|Event)Synchronize|Memcpy(2D|3D)?|Malloc|Free|MallocHost|FreeHost|HostAlloc)$"
                   r"|cu((Ctx|Stream|Event)Synchronize|Memcpy\w{4}(_v2)?|Mem(Alloc|Free)(_v2)?)$")
 PAGEABLE = re.compile(r"Pageable")
 COMPILING = re.compile(r"\(dynamo_timed\)|^compile_fx|CachingAutotuner\.precompile|_compile_inner")
-AT_A_LOOK = 1 << 10       # works between two times that memory is given back: each may look at much
-# PyTorch's dispatcher takes 1 to 5 us for an operator, recording it and the Python around it more: in shorter ones most of the time is the way there.
+AT_A_LOOK = 1 << 10       # items between two calls of forget(): each item may read many pages
+# PyTorch's dispatcher takes 1 to 5 us for an operator, and the recording and the Python around it take more: most of the time of a shorter operator
+# is overhead.
 BRIEF_NS = 20_000
-# So many of them without a larger operator in between are no part of a layer: a transformer's, whose GELU is written out, has some 15 (GPT-2).
+# BRIEF_RUN brief operators in a row are more than a part of a layer: a transformer's with a GELU written out has some 15 (GPT-2).
 BRIEF_RUN = 32
-# Python takes less from one operator to the next, also while stacks are recorded (transformer on a H200: 99 % of the gaps).
+# Python takes less time from one operator to the next, also while stacks are recorded (transformer on an H200: 99 % of the gaps).
 PAUSE_NS = 100_000
 BACKWARD = "autograd::engine::evaluate_function: "
 STALL_NS = 1_000_000      # a pause that belongs to no run of operators (findings.py)
@@ -54,17 +55,17 @@ _keys: Dict[Tuple[str, Cause], Tuple[str, Cause]] = {}  # one object for each ke
 
 
 class Window:
-    """A step, or a whole trace without steps: nanoseconds by class."""
+    """A step, or a whole trace without steps, with nanoseconds by class."""
 
     def __init__(self, start: int, end: int, step: Optional[int], device: str) -> None:
         self.start, self.end, self.step, self.device = start, end, step, device
         self.parts: Counter[str] = collections.Counter()
         self.causes: Counter[Tuple[str, Cause]] = collections.Counter()
-        self.pieces: Counter[Tuple[str, Cause]] = collections.Counter()  # in how many pieces that was
+        self.pieces: Counter[Tuple[str, Cause]] = collections.Counter()  # the number of pieces
         self.calls: Counter[Tuple[Cause, int]] = collections.Counter()   # of operators without a GPU: by cause and number of the stack
         self.brief: Counter[Cause] = collections.Counter()   # time in runs of brief operators, without a GPU
-        self.late: Counter[Cause] = collections.Counter()    # outside operators: what pauses take beyond PAUSE_NS each
-        self.launches = 0                                   # works that began in it
+        self.late: Counter[Cause] = collections.Counter()    # outside operators: time of pauses beyond PAUSE_NS each
+        self.launches = 0                                   # work of the device that began in the step
         self._added: Dict[Tuple[str, int], List[Any]] = {}  # time, pieces and the cause, by class and id of the cause
         self.left_out = ""                                  # why the findings do not count it
 
@@ -73,16 +74,16 @@ class Window:
     idle = property(lambda self: sum(self.parts[name] for name in IDLE))
 
     def add(self, name: str, time: int, cause: Cause = NOBODY) -> None:
-        """So much of it was of this class. finish() adds it up."""
+        """Adds time of a class. finish() adds the times up."""
         if time > 0:
             found = self._added.get((name, id(cause)))
             if found is None:
-                found = self._added[name, id(cause)] = [0, 0, cause]  # which keeps the id its own
+                found = self._added[name, id(cause)] = [0, 0, cause]  # keeps the cause alive, so that its id stays unique
             found[0] += time
             found[1] += 1
 
     def finish(self) -> None:
-        """Behind the last piece."""
+        """Ends the adding, after the last piece."""
         for (name, _), (time, pieces, cause) in self._added.items():
             self.parts[name] += time
             key = _keys.setdefault((name, cause), (name, cause))
@@ -92,7 +93,7 @@ class Window:
 
 
 class _Work:
-    """Work of the devices, and the calls that launched it."""
+    """The work of the devices, and the calls that launched it."""
 
     def __init__(self) -> None:
         self.columns = Columns()
@@ -107,7 +108,7 @@ class _Work:
         self.stacks: Dict[Tuple[int, int], str] = {}   # of calls that wait: (place, start)
 
     def see(self, event: Dict[str, Any]) -> None:
-        """Any event."""
+        """Takes an event of any kind."""
         category = event.get("cat")
         if event.get("ph") != "X" or type(category) is not str or category not in WATCHED:
             return
@@ -144,7 +145,7 @@ class _Work:
             self.stacks[place, start] = text if type(text) is str else f"{FRAME}{frame}"
 
     def finish(self) -> None:
-        """Puts both in order."""
+        """Sorts calls by correlation id, and work by start."""
         self.columns.finish()
         whole = self.columns.whole
         columns = Columns()
@@ -165,13 +166,13 @@ class _Work:
         self.pageable = whole(self.pageable)
 
     def call_of(self, correlation: int) -> Optional[int]:
-        """The call that launched the work."""
+        """The index of the call that launched the work."""
         at = bisect.bisect_left(self.call_correlation, correlation)
         return at if correlation and at < len(self.call_correlation) and self.call_correlation[at] == correlation else None
 
 
 class _Brief:
-    """Runs of operators each of which usually takes less than BRIEF_NS."""
+    """Finds runs of operators that usually take less than BRIEF_NS each."""
 
     def __init__(self) -> None:
         self._seen: Dict[int, List[int]] = {}     # by id of the cause: calls, and brief ones
@@ -179,7 +180,7 @@ class _Brief:
         self._length = 0
 
     def see(self, window: Window, cause: Cause, time: int) -> None:
-        """The next piece of what the thread does. The causes are those of one timeline, which keeps them."""
+        """Takes the thread's next piece. All causes are of one timeline, which keeps them alive."""
         if cause.what == "python":
             if self._length and time < STALL_NS:
                 self._add(cause, time)
@@ -204,7 +205,7 @@ class _Brief:
             found[0] += time
 
     def end_run(self, window: Window) -> None:
-        """Something else begins."""
+        """Ends a run."""
         if self._length >= BRIEF_RUN:
             for time, cause in self._times.values():
                 window.brief[cause] += time
@@ -220,7 +221,7 @@ class _Wait(NamedTuple):
 
 
 class _Watch(Watch):
-    """Shows events to what reads a trace in the same pass."""
+    """Passes events to all readers of a trace in one pass."""
 
     def __init__(self, work: _Work, use: Use, times: Optional[Times]) -> None:
         self.operator = use.operator  # type: ignore[method-assign]
@@ -269,10 +270,10 @@ class Trace:
             self.windows = self._of_cpu([Window(start, end, step, "cpu") for start, end, step in spans])
         self._leave_out()
 
-    # ---- what there is ----
+    # ---- operators, kernels and steps ----
 
     def launched(self) -> Iterator[Tuple[str, Cause, int]]:
-        """All work of the devices: its name, who launched it, and its length."""
+        """(name, launching cause, duration) of all work of the devices."""
         work, names = self._work, list(self._work.kernels)
         for i in range(len(work.start)):
             call = work.call_of(work.correlation[i])
@@ -294,8 +295,8 @@ class Trace:
         return list(found.values())
 
     def repeated(self, spans: List[Tuple[int, int]]) -> int:
-        """How long the thread that makes the steps ran operators a second time in these spans of time, with what leads to them: an operator of the
-        backward pass unpacks what was saved, and so computes it, before it computes its gradient (torch.utils.checkpoint, saved tensor hooks)."""
+        """The time for which the thread of the steps ran operators a second time in these spans of time. Includes the way there: an operator of the
+        backward pass first unpacks saved tensors, which computes them again (torch.utils.checkpoint, saved tensor hooks)."""
         timeline = self._timeline(self._main)
 
         def begun(time: int) -> int:
@@ -304,7 +305,7 @@ class Trace:
         return self.use.repeated(spans, begun)
 
     def _main_place(self) -> Any:
-        """The thread that makes the steps."""
+        """The thread of the steps."""
         spans = self.spans
         place = spans.step_places()[1]
         if place is None:
@@ -315,7 +316,7 @@ class Trace:
         return place
 
     def _steps(self) -> List[Tuple[int, int, Optional[int]]]:
-        """Start, end and number of the steps, apart; without steps of all that there is."""
+        """(start, end, number) of the steps, without overlaps; without steps, of the whole trace."""
         found: List[Tuple[int, int, Optional[int]]] = []
         reached = -LIMIT
         for start, end, name in sorted(self.spans.steps):
@@ -340,7 +341,7 @@ class Trace:
         return place if place in self.spans.rows else self._main
 
     def _find_waits(self) -> None:
-        """Calls that wait for the GPU, by thread."""
+        """Finds the calls that wait for the GPU, by thread."""
         work = self._work
         self._places = list(work.places)
         names = list(work.names)
@@ -367,7 +368,7 @@ class Trace:
 
     def _of_device(self, windows: List[Window], device: int) -> List[Window]:
         work, starts = self._work, [one.start for one in windows]
-        reached = [-LIMIT] * len(BUSY)  # how far the unions of these classes, and of those before them, go
+        reached = [-LIMIT] * len(BUSY)  # the ends of the unions of each class and those before it
         covered: List[Counter[int]] = [collections.Counter() for _ in BUSY]
         edges = self._edges(windows)
         self._lead.clear()
@@ -410,7 +411,7 @@ class Trace:
         return windows
 
     def _edges(self, windows: List[Window]) -> List[Tuple[int, int]]:
-        """When the first operator of the main thread begins in each step, and when the last one ends."""
+        """For each step, the start of the main thread's first operator and the end of its last one."""
         timeline = self._timeline(self._main)
         found = []
         for window in windows:
@@ -421,7 +422,7 @@ class Trace:
         return found
 
     def _idle(self, window: Window, start: int, end: int, since: int, call: Optional[int], edges: Tuple[int, int]) -> None:
-        """The device has had nothing to do since a time; what ended that was launched by this call."""
+        """Classifies idle time of a device. since: the start of the idle time; call: the call that launched the work that ended it."""
         work = self._work
         if call is not None and work.call_end[call] <= since:
             window.add("other", end - start)
@@ -451,7 +452,7 @@ class Trace:
             window.add("between_steps" if outside else "cpu_late", high - low, cause)
 
     def _caused(self, threads: List[Any], start: int, end: int) -> Iterator[Tuple[int, int, Cause]]:
-        """The time between in pieces in which no thread changes what it does, and what the launching thread did."""
+        """Cuts a time into pieces in which no thread changes its state, each with the cause in the launching thread."""
         if len(threads) > 1:
             for low, high in self._cut(threads, start, end):
                 yield low, high, self._doing(threads, low)
@@ -473,7 +474,7 @@ class Trace:
                 yield begun, over, cause
 
     def _cut(self, threads: List[Any], start: int, end: int) -> List[Tuple[int, int]]:
-        """The time between in pieces in which no thread changes what it does."""
+        """Cuts a time into pieces in which no thread changes its state."""
         cuts = {start, end}
         for place in threads:
             cuts.update(low for low, _, _ in self._timeline(place).pieces(start, end))
@@ -486,7 +487,7 @@ class Trace:
         return list(zip(ordered, ordered[1:]))
 
     def _wait_at(self, threads: List[Any], time: int) -> Tuple[Optional[_Wait], Optional[_Wait]]:
-        """The call that waits at this time; else none, and the last one that waited and is over."""
+        """(the call that waits at this time, None), or (None, the last waiting call that is over)."""
         last = None
         for place in threads:
             waits = self._waits.get(place)
@@ -499,7 +500,7 @@ class Trace:
         return None, last
 
     def _wait_around(self, threads: List[Any], time: int) -> Optional[_Wait]:
-        """The call that waits in the operator that runs at this time."""
+        """The waiting call inside the operator that runs at this time."""
         for place in threads:
             start, end, number = self._timeline(place).piece_at(time)
             waits = self._waits.get(place, [])
@@ -509,7 +510,7 @@ class Trace:
         return None
 
     def _doing(self, threads: List[Any], time: int) -> Cause:
-        """What the launching thread did; where that is nothing, the main thread."""
+        """The cause in the launching thread, or in the main thread if the launching thread did nothing."""
         cause = NOBODY
         for place in threads:
             timeline = self._timeline(place)
@@ -519,7 +520,7 @@ class Trace:
                 break
         return cause
 
-    # ---- without ----
+    # ---- without a GPU ----
 
     def _of_cpu(self, windows: List[Window]) -> List[Window]:
         timeline = self._timeline(self._main)
@@ -544,7 +545,7 @@ class Trace:
         return windows
 
     def _outside(self, window: Window, start: int, end: int, cause: Cause, transfers: List[Tuple[int, int]], begins: List[int]) -> None:
-        """The thread runs no operator: while a transfer goes on it waits for that."""
+        """Classifies time without an operator: during a transfer the thread waits for it."""
         at = max(bisect.bisect_right(begins, start) - 1, 0)
         waited = 0
         while at < len(transfers) and transfers[at][0] < end:
@@ -557,7 +558,7 @@ class Trace:
             window.late[cause] += end - start - waited - PAUSE_NS
 
     def _transfers(self) -> List[Tuple[int, int]]:
-        """When transfers between ranks went on, as a union."""
+        """The times of transfers between ranks, as a union."""
         numbers = {n for n, kind in enumerate(self.spans.kinds) if kind.is_async and COLLECTIVE.match(kind.name)}
         found: List[Tuple[int, int]] = []
         for row in self.spans.rows.values() if numbers else ():
@@ -570,10 +571,10 @@ class Trace:
                 joined.append((start, end))
         return joined
 
-    # ---- what does not count ----
+    # ---- steps that are left out ----
 
     def _leave_out(self) -> None:
-        """The first step, in which things are set up and, on a GPU, work of the step before is not in the trace; and what was compiled."""
+        """Leaves out the first step, which has set-up and, on a GPU, lacks work of the step before; and steps that compile."""
         compiling = [(row.start[i], row.end[i]) for row in self.spans.rows.values() for numbers in [self._compiling()] if numbers
                      for i in range(len(row.start)) if row.kind[i] in numbers]
         for window in self.windows:
