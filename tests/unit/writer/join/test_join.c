@@ -185,8 +185,14 @@ static struct trace run(const struct row *row)
         case 't':
             begins = clock_ticks();
             break;
+        case '.':
+            session_sleep(50);
+            break;
+        case ':':
+            session_sleep(1000);
+            break;
         default:
-            session_sleep(*step == ':' ? 1000 : 50);
+            ck_abort_msg("%s: step %c is unknown", row->name, *step);
         }
     }
     if (strchr(row->steps, '|'))
