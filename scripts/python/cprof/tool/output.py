@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file that appears when it is whole. Until then it has a name that nobody can guess, because others may write to its folder: a link or a FIFO
-that waits under the name is never opened, and no file is removed that this process did not make."""
+"""Output files that appear when they are whole. Until then a file has a name that nobody can guess, since others may write to its folder: the
+command never opens a planted link or FIFO, and never removes a file that it did not make."""
 
 import contextlib
 import errno
@@ -21,7 +21,7 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 
 
 def end_tidily() -> None:
-    """SIGTERM and SIGHUP, with which a terminal closes, are to remove temporary files, as ^C does. One that is ignored (nohup) stays so."""
+    """Makes SIGTERM and SIGHUP remove temporary files, as ^C does. An ignored signal (nohup) stays ignored."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -40,7 +40,7 @@ def take_name(temporary: str, name: str) -> None:
 
 
 def keep_apart(output: str, traces: Iterable[str]) -> None:
-    """A Problem where the output would take the place of a trace that it is made of."""
+    """Raises a Problem if the output would replace one of its input traces."""
     for trace in traces:
         with contextlib.suppress(OSError):  # the one or the other is not there; stdin
             if os.path.samefile(output, trace) and stat.S_ISREG(os.stat(trace).st_mode):
@@ -48,7 +48,7 @@ def keep_apart(output: str, traces: Iterable[str]) -> None:
 
 
 def _target(output: str) -> str:
-    """The file that a name means: behind symbolic links, but another user's are not followed."""
+    """The file behind symbolic links. Does not follow another user's link."""
     path = output
     for _ in range(LINKS_MOST):
         if not os.path.islink(path):
@@ -60,14 +60,14 @@ def _target(output: str) -> str:
 
 
 def create(path: str) -> BinaryIO:
-    """A new file. What has the name is neither followed nor written to."""
+    """Creates a new file. Fails if the name exists, also as a link."""
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb")
 
 
 @contextlib.contextmanager
 def temporary_beside(path: str, output: str) -> Iterator[str]:
-    """A folder for temporary files beside the path, with a name that nobody can guess. Others can neither enter it nor have it emptied by putting
-    something else under its name. It goes away at the end. An OSError of what is in it, or without a name, becomes a Problem of the output."""
+    """A folder for temporary files beside the path, with a name that nobody can guess. Others can neither enter it nor make the command empty another
+    folder in its place. It is removed at the end. An OSError about its files, or without a file name, becomes a Problem of the output."""
     folder = os.path.join(os.path.dirname(path), f".cprof-{secrets.token_hex(8)}.tmp")
     try:
         os.mkdir(folder, 0o700)
@@ -131,7 +131,7 @@ def replacing(output: str, packed: bool = False) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _to_other(output: str) -> Iterator[BinaryIO]:
-    """What is no regular file. A FIFO that nobody reads is refused."""
+    """Opens an output that is no regular file. Refuses a FIFO that nobody reads."""
     try:
         fd = os.open(output, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         os.set_blocking(fd, True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Python interpreter has that matters to cprof: asked of it in a process of its own, which imports nothing large.
+"""Asks a Python interpreter, in a process of its own without large imports, for what matters to cprof.
 
-`look(command)` runs the interpreter with the code below and gives back what it printed; with a library it runs under it, so
-that whether preloading works there, and what the library says of the settings, is seen, not guessed."""
+`look(command)` runs the interpreter with the code below and returns what it printed. With a library it preloads that, and so
+finds out whether preloading works there, and what the library reports about the settings."""
 
 import json
 import os
@@ -75,7 +75,7 @@ sys.stdout.write("\n" + json.dumps(found) + "\n")
 
 
 def look(python: str, environment: Dict[str, str], library: Optional[str] = None) -> Dict[str, Any]:
-    """What the interpreter says; {"error": text} when it does not run."""
+    """The interpreter's answers; {"error": text} if it does not run."""
     env = {name: value for name, value in environment.items() if name != "LD_PRELOAD" or library}
     if library:
         env["LD_PRELOAD"] = library

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that is to be traced: found as the shell finds it, and what speaks against tracing it."""
+"""Finds the program to be traced, as the shell does, and the reasons why tracing it would not work."""
 
 import errno
 import os
@@ -63,7 +63,7 @@ def has_driver() -> bool:
 
 
 def other_profilers(command: List[str], environment: Dict[str, str], library: str) -> Iterator[str]:
-    """Who else wants to watch the program, in words."""
+    """Warnings about other profilers of the program."""
     tool = PROFILERS.get(os.path.basename(command[0])) if command else None
     if tool:
         yield f"{tool} has CUPTI to itself: cprof will record CUDA calls, but no kernels, below it"
@@ -79,7 +79,7 @@ def other_profilers(command: List[str], environment: Dict[str, str], library: st
 
 
 def warnings(command: List[str], path: str, environment: Dict[str, str], library: str) -> Iterator[str]:
-    """What will not work, in words."""
+    """Warnings about what will not work."""
     program = native(path)
     why = why_not_loaded(program)
     if why:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line on a terminal that says how far a command is, for what takes longer than a second."""
+"""The progress line on a terminal, for commands that take longer than a second."""
 
 import io
 import sys
@@ -31,13 +31,13 @@ class Progress:
             self._next = float("inf")
 
     def add(self, n: int) -> None:
-        """So much more is done."""
+        """Adds to the work that is done."""
         self._done += n
         if time.monotonic() >= self._next:
             self._show()
 
     def to(self, done: int) -> None:
-        """So much is done in all."""
+        """Sets the work that is done in all."""
         self.add(done - self._done)
 
     def _show(self) -> None:
@@ -57,7 +57,7 @@ class Progress:
             self._next = float("inf")
 
     def close(self) -> None:
-        """Takes the line away."""
+        """Removes the line."""
         if self._shown:
             self._write("\r\x1b[K")
             self._shown = False
@@ -70,7 +70,7 @@ class Progress:
 
 
 class Relay(Progress):
-    """Tells somebody else instead of a terminal, now and then, how much is done in all."""
+    """Passes the work that is done to a function, now and then, instead of a terminal."""
 
     def __init__(self, tell: Callable[[int], Any]) -> None:
         super().__init__("", stream=io.StringIO())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank cost the others of a run, and what it did while they waited for it."""
+"""The time that a rank cost the others of a run, and what it did while they waited for it."""
 
 import bisect
 import os
@@ -30,7 +30,7 @@ class Waits:
         self._late: Dict[int, array] = {}                     # by whom the others wait for: in its own clock
 
     def add(self, who: int, whom: int, step: int, start: int, end: int, moved: int) -> None:
-        """From start to end. moved: what makes the other one's time of it."""
+        """Adds a wait of `who` for `whom`. moved: converts the time to the clock of `whom`."""
         if end <= start or max(abs(start), abs(end), abs(moved)) > FARTHEST:
             return
         for spans, key in ((self.waited, (who, step)), (self._for, (whom, step, who)), (self._late, whom)):
@@ -41,17 +41,17 @@ class Waits:
             found.extend((start + shift, end + shift))
 
     def cost(self, whom: int, step: int, others: List[int]) -> float:
-        """How long the others waited for it in a step: their mean."""
+        """The mean time for which the others waited for a rank in a step."""
         waited = [covered(self._for[whom, step, who]) for who in others if (whom, step, who) in self._for]
         return sum(waited) / len(others) if others else 0.0
 
     def late(self, whom: int) -> List[Tuple[int, int]]:
-        """When the others waited for it, in order of time."""
+        """The times at which others waited for a rank, in order."""
         return union(self._late.get(whom, array("q")))
 
 
 def union(spans: array) -> List[Tuple[int, int]]:
-    """Starts and ends by turns, as spans that do not overlap."""
+    """The union of spans (an array of starts and ends in turn) as disjoint spans."""
     found: List[Tuple[int, int]] = []
     for start, end in sorted(zip(spans[::2], spans[1::2])):
         if found and start <= found[-1][1]:
@@ -74,7 +74,7 @@ class Cost(NamedTuple):
     by_step: Dict[int, float]
 
     def steps(self) -> List[int]:
-        """Those that make it up."""
+        """The steps that make up most of the cost."""
         most = max(self.by_step.values(), default=0)
         return sorted(step for step, cost in self.by_step.items() if cost and cost * OF_THE_MOST >= most)
 

@@ -5,18 +5,18 @@ waited for each other in collectives.
     cprof ranks RUN
     cprof ranks RUN --steps 5 --json
 
-The first line has the sum: how long the other ranks waited for one rank, as the mean of the others, and in which steps. The
-second line says what that rank did in this time: operators by self time, time outside operators, and kernels. Each column
-of the tables says whether it is a sum, a median or a mean.
+The first line has the cost: how long the other ranks waited for one rank in sum, as the mean of the others, and in which steps.
+The second line shows what that rank did in this time: operators by self time, time outside operators, and kernels. Each column
+of the tables names its kind: sum, median or mean.
 
-A step takes equally long on all ranks, because collectives hold the fast ones back until the slow one has come. So a rank's
-own time is its step without the time that it waited: from its arrival at a collective until the last rank's, or the last
-one's that came while it was in it where some may leave before others come, as from a broadcast (kernels of NCCL, else ranges
-of gloo, else calls of MPI). The rank that the others waited for has the largest own time; of several with the same one none
-is called the slowest. Without collectives the own time is the step's. Of ranks that recorded other steps those are compared
-that have the step.
+A step takes equally long on all ranks, because collectives hold the fast ranks back until the slow one arrives. So a rank's own
+time is its step without its waits. A wait lasts from the rank's arrival at a collective until the arrival of the last rank.
+In a collective that ranks may leave early, such as a broadcast, only arrivals while the rank is inside count. Collectives are
+kernels of NCCL, else ranges of gloo, else calls of MPI. The rank that the others waited for has the largest own time. If several
+ranks have the same own time, none is called the slowest. Without collectives the own time is that of the whole step. A step is
+compared among the ranks that recorded it.
 
-Clocks of several hosts are first brought in line, as in cprof merge."""
+Clocks of several hosts are aligned first, as in cprof merge."""
 
 import argparse
 import bisect
@@ -35,7 +35,7 @@ from cprof.tool.rank_cost import Cost, Did, Waits, covered, did
 from cprof.tool.screen import data, put
 
 SCHEMA = {"name": "cprof.summary", "version": 1}
-HELP = "which rank cost the others how much, in which steps, and what it did meanwhile"
+HELP = "show how much time each rank cost the others, in which steps, and what it did meanwhile"
 
 
 def _number(text: str) -> int:
@@ -51,8 +51,8 @@ _number.__name__ = "number of steps"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the traces are."""
     add_traces(parser)
-    parser.add_argument("--json", action="store_true", help="everything as JSON, times in nanoseconds")
-    parser.add_argument("--steps", type=_number, default=20, metavar="N", help="steps listed, the most spread ones (default 20)")
+    parser.add_argument("--json", action="store_true", help="all results as JSON, times in nanoseconds")
+    parser.add_argument("--steps", type=_number, default=20, metavar="N", help="the number of steps to list, those with the largest spread (default 20)")
 
 
 class Cell(NamedTuple):
@@ -71,7 +71,7 @@ Table = Dict[int, Dict[int, Cell]]  # step -> rank -> cell
 
 
 def _waits(traces: List[Times], moved: Dict[str, Clock]) -> Waits:
-    """From a rank's arrival until the last one's. What overlaps in one rank counts once."""
+    """The waits of all ranks: from a rank's arrival until the last rank's. Overlapping waits of a rank count once."""
     found = Waits()
     offset = [moved[one.host].offset_ns for one in traces]
     for meeting in meetings(traces):
@@ -86,8 +86,8 @@ def _waits(traces: List[Times], moved: Dict[str, Clock]) -> Waits:
 
 
 def _last_before(arrivals: List[Tuple[int, int]], end: int) -> Tuple[int, int]:
-    """The last arrival while a rank was in a collective that has a root: a receiver cannot leave before the root has come, gloo's root not before
-    its receivers have; who leaves earlier did not wait for those that came later."""
+    """The last arrival while a rank was in a collective with a root. A receiver cannot leave before the root arrives, nor gloo's root before its
+    receivers; a rank that leaves earlier did not wait for later ranks."""
     return arrivals[max(bisect.bisect_right(arrivals, (end, 1 << 62)) - 1, 0)]
 
 

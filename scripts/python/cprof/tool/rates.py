@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace of cprof's says of each device's FLOPs: rate, MFU (useful work only) and HFU (all)."""
+"""The FLOP rates of each device in a trace of cprof's: rate, MFU (useful work only) and HFU (all work)."""
 
 import itertools
 from typing import Any, Dict, List

@@ -7,14 +7,14 @@
             ...
         print(trace.metadata, trace.notes)   # all top-level keys but the events; what was odd
 
-Takes cprof's and torch.profiler's object form, the bare array form, plain or gzip (of several members), from a regular file,
-from stdin ("-") or from a pipe of a shell's <(...). A FIFO in a folder is refused: anyone may have put it there. A file that ends in the middle gives what stands before the cut, and a note. Anything that is no trace
-raises a Problem that names the byte (of the text, where the file is gzip).
+Accepts the object form of cprof and torch.profiler and the bare array form, plain or gzip (also of several members), from a
+regular file, from stdin ("-") or from a pipe of a shell's <(...). Refuses a FIFO in a folder, since anyone may have put it there.
+A file that ends in the middle gives the events before the cut, and a note. Anything else raises a Problem that names the byte (of
+the unpacked text).
 
-How: the events are cut into blocks at a place that looks like the end of an event ("}, {"), and each block goes through
-json's C scanner as a whole. A wrong cut, inside of a string or of a nested object, leaves quotes or brackets unbalanced, so
-it cannot pass as JSON; the block is then scanned event by event, which needs no guess. A block of a large file goes through
-fast.py first.
+The reader cuts the events into blocks at a place that looks like the end of an event ("}, {"), and passes each whole block to
+json's C scanner. A wrong cut, inside a string or a nested object, leaves quotes or brackets unbalanced, so the block is no JSON;
+the reader then scans it event by event. Blocks of a large file go through fast.py first.
 """
 
 import codecs
@@ -148,7 +148,7 @@ def _open(path: str) -> Any:
 
 
 def keep_out_pipes(path: Any, why: str) -> None:
-    """A Problem where a trace that is to be read twice has nothing left the second time: stdin, a FIFO, a shell's <(...)."""
+    """Raises a Problem for stdin, a FIFO or a shell's <(...), if the trace must be read twice."""
     if path == "-" or os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
         raise Problem(f"is read twice for {why}, which stdin and pipes cannot be: a file is needed", path)
 
@@ -226,14 +226,14 @@ class Trace:
         return MERGED in self.head() or "merged" in self.metadata
 
     def of_one_rank(self) -> "Trace":
-        """Itself. Raises a Problem for a merged one, of what was read of it: whose operator a kernel or memory is, is told by numbers and times
-        that several ranks have."""
+        """Returns itself. Raises a Problem if the trace, as far as it was read, is merged: its ranks share the ids and times that join kernels and
+        memory to operators."""
         if self.is_merged:
             raise Problem("is merged of several ranks: give the ranks' own traces, any number of them to `cprof top`", self.path)
         return self
 
     def remarks(self) -> List[str]:
-        """What there is to say of the file after reading it: its notes, and what was left out."""
+        """Remarks about the file after reading: its notes, and the number of elements left out."""
         left_out = f"{self.no_objects} elements of traceEvents are no objects: left out"
         return self.notes + ([left_out] if self.no_objects else [])
 
@@ -255,7 +255,7 @@ class Trace:
     # ---- the top level ----
 
     def _guarded(self, step: Callable) -> Any:
-        """One step; what a file that ends in the middle, or an open one that is damaged, makes of it."""
+        """Runs one step. Ends the trace with a note if the file ends in the middle, or if an open file is damaged."""
         try:
             return step()
         except _Cut:

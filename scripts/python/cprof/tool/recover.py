@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a whole trace, with its name, of what a killed process or a machine that went down left of an open window.
+"""Makes a whole trace of the open file that a killed process or a crashed machine left, and gives it the trace's name.
 
     cprof recover RUN/torch_traces/*.part
 
-An open file opens in Perfetto as it is; this is for strict readers, for a last write that was torn, and for the name. What
-it holds and what was lost is said. The .part file stays unless --delete is given, no file is ever replaced: where a name is
-taken, a number goes into it. A file that is still written is left alone; where its writer cannot be seen, which may run in
-another container or on another host, two seconds show whether it grows.
+Perfetto opens an open file without this. Strict readers need it, and so does a file whose last write was torn. The command
+reports what the trace holds and what was lost. The .part file stays unless --delete is given. No file is ever replaced: if a
+name is taken, a number is added to it. A file that is still being written is skipped. If its writer is not visible, because it
+may run in another container or on another host, the command watches for two seconds whether the file grows.
 
-Kept is every whole event: those of the last flush, and those of the next one as far as it came. Ranges that were open then
-are kept when the list of them came through whole."""
+The trace has every whole event: those of the last flush, and those of the next flush as far as it was written. Ranges that were
+open then are kept if their list is whole."""
 
 import argparse
 import contextlib
@@ -31,7 +31,7 @@ from cprof.tool.steps import FOREIGN_PIDS
 from cprof.tool.watch import PART, size_text
 from cprof.tool.writers import being_written, stamp
 
-HELP = "make whole traces, with their names, of what a killed process left"
+HELP = "make whole traces of the open files that a killed process left"
 EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
 PAGE = 4096
 HEAD_MOST = 1 << 20        # where the events begin at the latest; 16 KiB in files of this version (writer/window/window.c)
@@ -54,14 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The files."""
     parser.add_argument("files", nargs="+", metavar="FILE.part", help="an open window's file, or a folder of them")
     parser.add_argument("-o", "--output", metavar="FILE", help="the trace's name (default: that of FILE.part without .PID.STEP.part, rankN.0.pt.trace.json for prestep.PID.part)")
-    parser.add_argument("--delete", action="store_true", help="remove the .part file when its trace is written")
-    parser.add_argument("--force", action="store_true", help="take what there is of a file that is still being written")
+    parser.add_argument("--delete", action="store_true", help="remove the .part file after its trace is written")
+    parser.add_argument("--force", action="store_true", help="also take a file that is still being written, as far as it is there")
 
 
 # ---- text, as far as it came through ----
 
 class Text:
-    """The text of a plain or gzip file in pieces; None stands where bytes are missing or are no text of the file."""
+    """The text of a plain or gzip file in pieces; None marks a gap of missing or damaged bytes."""
 
     def __init__(self, file: BinaryIO, size: int, progress: Progress) -> None:
         self.lost = 0            # bytes of the file that gave no text
@@ -128,8 +128,8 @@ class Text:
 
 
 class Lines:
-    """Whole lines of the text, each with whether a write may have been torn inside it: the kernel copies page by page. In gzip
-    a torn write shows by itself. What stands before a gap is given up, and so is what is longer than any line."""
+    """Whole lines of the text, each with a flag whether a write may have been torn inside it: the kernel copies page by page. In
+    gzip data a torn write shows by itself. Drops the line before a gap, and lines that are too long."""
 
     def __init__(self, text: Text) -> None:
         self.lost = 0
@@ -180,7 +180,7 @@ class Lines:
 # ---- what the lines hold ----
 
 class Trace:
-    """What could be saved of an open file. Made by going through events()."""
+    """The saved content of an open file. Read it through events()."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -243,7 +243,7 @@ class Trace:
         yield from self._last()
 
     def _hold(self, held: List[bytes], line: bytes) -> None:
-        """Keeps a line until it is known what follows; gives it up where that are too many."""
+        """Keeps a line until it is known what follows. Drops it if too many are kept."""
         size = len(line) + 64  # what Python adds
         if self._held + size > HELD_MOST:
             self._lose(line)
@@ -252,8 +252,8 @@ class Trace:
             held.append(line)
 
     def _doubt(self, held: Optional[Tuple[bytes, bool]]) -> Iterator[bytes]:
-        """The event right before a trailer that was torn or that a later flush has begun to write over: it is made of two
-        halves if a page ends in it. So may be the ranges that the trailer had as open."""
+        """Handles the event before a trailer that was torn, or that a later flush has begun to overwrite. If a page ends inside the event,
+        it may be made of two halves. The same holds for the open ranges of the trailer."""
         if held and held[1]:
             self.doubted += 1
             self._lose(held[0])
@@ -383,7 +383,7 @@ def _json(text: bytes) -> Any:
 
 
 def _event(line: bytes) -> Optional[Dict[str, Any]]:
-    """The event of a line; None when it is not whole. Two halves of different events that happen to be JSON lack a key."""
+    """The event of a line; None if it is not whole. Halves of two events that happen to be JSON lack a key."""
     try:
         event = _json(_bare(line))
     except ValueError:
@@ -514,7 +514,7 @@ def _files_in(path: str) -> List[str]:
 
 
 def _each(items: List[str], act: Callable[[str], Any]) -> List[Any]:
-    """What comes of each. One that goes wrong is said, and stands in no other's way."""
+    """The results of act() for all items. Prints the error of a failed item and goes on."""
     found = []
     for item in items:
         try:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page about a run: what ran, how long the steps took, where each step goes, what stands out, the operators and kernels that
-take longest, memory, the ranks, and FLOPs.
+"""Writes a page about a run: what ran, how long the steps took, the breakdown of a step, findings, the longest operators and
+kernels, memory, ranks and FLOPs.
 
     cprof run --run-name mine --with-stack --no-native-stack --with-modules --active 8 -- python train.py
     cprof report mine -o report.html
 
-The page is one file of at most 1 MB, asks the network for nothing, and prints. Its numbers are those of `cprof explain
---json`, `cprof memory --json` and `cprof ranks --json`. Long lists are cut, and the page says where; these commands
-have all of it."""
+The page is one file of at most 1 MB, needs no network, and can be printed. Its numbers are those of `cprof explain --json`,
+`cprof memory --json` and `cprof ranks --json`. The page marks lists that are cut; these commands print them whole."""
 
 import argparse
 from typing import Any, Dict, List, NamedTuple
@@ -21,7 +20,7 @@ from cprof.tool.operators import Operators
 from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.report_page import page
 
-HELP = "a page about a run: findings, steps, operators, memory, ranks, FLOPs (one file of HTML)"
+HELP = "write a page about a run: findings, steps, operators, memory, ranks, FLOPs (one HTML file)"
 CHARTS = 2  # of memory: of the devices with the highest peaks
 
 

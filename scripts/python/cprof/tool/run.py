@@ -4,14 +4,14 @@
     cprof run -- python train.py
     cprof run --active 3 --repeat 2 --record-shapes -- torchrun --nproc-per-node 8 train.py
 
-Every setting of the library is an option; what the environment says counts where no option is given. Before the program
-starts, one line on stderr names each thing that will not work; on a terminal a line tells when a window opens and closes.
-Nothing that lies in the traces' folder changes what happens to the program.
-Signals are passed on. At the end at most 12 lines on stderr tell of the traces: those of each rank, of several ranks the one that the others waited
-for, and what to type next. Where there is no trace, they tell why. Colours are for a terminal, and NO_COLOR turns them off.
+Every setting of the library is an option. Without the option, the environment variable counts. Before the program starts, a
+line on stderr names each thing that will not work. On a terminal, a line reports each window that opens or closes.
+Files in the traces' folder never change what happens to the program. Signals are passed on to it.
+At the end, at most 12 lines on stderr report the traces of each rank, the rank that the others waited for, and what to type
+next, or why there is no trace. Colours appear on a terminal only, and NO_COLOR turns them off.
 
-The exit code is the program's, 128 + N when signal N ended it, 127 when there is no such program, 126 when it cannot be
-executed, 2 when an option is wrong (the program is not started then)."""
+The exit code is the program's; 128 + N if signal N ended it; 127 if there is no such program; 126 if it cannot be executed; 2 if
+an option is wrong, and then the program is not started."""
 
 import argparse
 import contextlib
@@ -63,7 +63,7 @@ def _start(command: List[str], environment: Dict[str, str], mask: set, of_childr
 
 
 def _supervise(command: List[str], environment: Dict[str, str], look: Optional[Callable[[], None]]) -> int:
-    """Runs the program to its end, passing signals on; its exit code, or -N after signal N. `look` is called a few times a second."""
+    """Runs the program to its end and passes signals on. Returns its exit code, or -N after signal N. Calls `look` a few times a second."""
     passed = {getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)} | set(range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
     passed = {one for one in passed if signal.getsignal(one) is not signal.SIG_IGN}
     waited = passed | {signal.SIGCHLD}
@@ -115,7 +115,7 @@ def _few(paths: List[str]) -> str:
 
 
 def _best_effort(call: Callable, *args: Any) -> Any:
-    """What the call returns. Whatever goes wrong in it is one line: the program and its exit code are not touched."""
+    """The result of the call. Prints an error as one line, so that it does not affect the program and its exit code."""
     try:
         return call(*args)
     except Exception as error:

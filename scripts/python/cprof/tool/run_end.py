@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cprof run` says when the program is over: a line for each rank, and what to type next. At most 12 lines on stderr."""
+"""What `cprof run` prints after the program ended: a line for each rank, and what to type next. At most 12 lines on stderr."""
 
 import collections
 import contextlib
@@ -24,8 +24,8 @@ from cprof.tool.writers import being_written
 
 MOST_LINES = 12
 ASK_DOCTOR = " (cprof doctor tells what may be in the way)"
-STEP_RANGES = 3             # of a rank, in its line
-RANKS_READ_BYTES = 64 << 20  # traces of more take longer to compare than people wait for a prompt
+STEP_RANGES = 3             # most ranges of steps in a rank's line
+RANKS_READ_BYTES = 64 << 20  # larger traces take longer to compare than people wait for a prompt
 
 
 # ---- what the library reports ----
@@ -38,7 +38,7 @@ class Report:
         os.close(fd)
 
     def lines(self) -> List[Dict[str, Any]]:
-        """Those that are sound: processes of the program may write there, too."""
+        """The valid lines. Processes of the program may write to the file, too."""
         found = []
         with open_regular(self.path, LIST_MOST) as file:
             for text in lines_in(file, LINE_MOST, LIST_MOST):
@@ -49,7 +49,7 @@ class Report:
         return found
 
     def close(self) -> None:
-        """Removes it."""
+        """Removes the file."""
         with contextlib.suppress(OSError):
             os.unlink(self.path)
 
@@ -57,30 +57,30 @@ class Report:
 # ---- the traces of a rank ----
 
 class Trace(NamedTuple):
-    """A file, and its line in the report or in the folder's list; None where it has none."""
+    """A file, and its line in the report or in the folder's list, or None."""
     path: str
     line: Optional[Dict[str, Any]]
 
     @property
     def rank(self) -> int:
-        """-1 where nothing tells it."""
+        """The rank; -1 if unknown."""
         return self.line["rank"] if self.line else -1
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes; 0 if there is no file."""
         with contextlib.suppress(OSError):
             return os.stat(self.path).st_size
         return 0
 
     def number(self, key: str) -> float:
-        """A number of its line; 0 where there is none."""
+        """A number of its line; 0 if missing."""
         value = self.line.get(key) if self.line else None
         return value if type(value) in (int, float) else 0
 
 
 def shown(path: str) -> str:
-    """From the current folder, where it is below that."""
+    """The path, relative if it is below the current folder."""
     relative = os.path.relpath(path)
     return printable(path if relative.startswith("..") else relative)
 
@@ -110,7 +110,7 @@ def rank_line(rank: int, traces: List[Trace]) -> str:
 # ---- what to type next ----
 
 def command_name() -> str:
-    """What the user types for this command."""
+    """The name under which the user calls this command."""
     path = sys.argv[0]
     found = shutil.which("cprof")
     if found and os.path.exists(path) and os.path.samefile(found, path):
@@ -119,13 +119,13 @@ def command_name() -> str:
 
 
 def _folders(traces: List[Trace]) -> List[str]:
-    """What the commands are given: the run's folder, or those that its name templates make."""
+    """The arguments of the commands: the run's folder, or the folders that its name templates make."""
     folders = sorted({os.path.dirname(one.path) for one in traces}, key=natural)
     return [shown(os.path.dirname(folder) if os.path.basename(folder) == WITHIN else folder) for folder in folders]
 
 
 def next_commands(traces: List[Trace], several: bool) -> List[str]:
-    """Lines for a shell. None where they would name many folders."""
+    """Lines for a shell. No lines if they would name too many folders."""
     folders = _folders(traces)
     if len(folders) > SHOWN:
         return []
@@ -141,7 +141,7 @@ def next_commands(traces: List[Trace], several: bool) -> List[str]:
 # ---- where there is no trace ----
 
 def _signal_name(number: int) -> str:
-    """Of the real-time signals only two have names."""
+    """The name of a signal. Of the real-time signals only two have names."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -169,11 +169,11 @@ def _why_none(environment: Mapping[str, str], lines: List[Dict[str, Any]], code:
 # ---- all of it ----
 
 def _ranks(traces: List[Trace]) -> List[str]:
-    """What `cprof ranks` begins with."""
+    """The first lines of `cprof ranks`."""
     if sum(one.size for one in traces) > RANKS_READ_BYTES:
         return []
     from cprof.tool.ranks import compared
-    with contextlib.suppress(Problem):  # no steps, for one
+    with contextlib.suppress(Problem):  # such as no steps
         found = compared([one.path for one in traces], progress=False)
         if found.worst:
             return [f"cprof: {printable(text)}" for text in found.answer()]
@@ -181,7 +181,7 @@ def _ranks(traces: List[Trace]) -> List[str]:
 
 
 def _files(paths: List[str], what: str) -> List[str]:
-    """A line about files of windows; none where there are none."""
+    """A line about files of windows, or nothing without files."""
     if not paths:
         return []
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -189,7 +189,7 @@ def _files(paths: List[str], what: str) -> List[str]:
 
 
 def _open_windows(paths: List[str]) -> List[str]:
-    """Those whose writer is dead, and those of programs that still run: left behind by this one, or of another run."""
+    """Lines about open files: those whose writer is dead, and those of programs that still run, started by this program or of another run."""
     written = being_written(paths)
     cut = [path for path in paths if path not in written]
     return (_files(cut, "cut off, opens as it is, and cprof recover gives it its name") +
@@ -205,7 +205,7 @@ def _gone(count: int, uploads: List[str]) -> List[str]:
 
 
 def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str, Any]], code: int) -> None:
-    """code: the program's, negative after a signal. lines: of the report."""
+    """Prints the lines. code: the program's exit code, negative after a signal. lines: those of the report."""
     state = watch.state()
     about = {line["path"]: line for line in itertools.chain(watch.saved(), lines) if "path" in line}
     closed = sorted(set(state.closed) | {path for path in about if os.path.exists(path)}, key=natural)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that the command prints goes through here, so that nothing that a file or another process says controls a terminal.
+"""All output of the command, so that no text of a file or of another process can control a terminal.
 (progress.py writes its own control characters.)"""
 
 import errno
@@ -27,29 +27,29 @@ def put(text: Any = "") -> None:
 
 
 def data(text: str) -> None:
-    """Text for programs, on stdout: as it is, but for a terminal."""
+    """Text for programs, on stdout: unchanged, except on a terminal."""
     sys.stdout.write(_lines(text) if sys.stdout.isatty() else text)
 
 
 def on_terminal() -> bool:
-    """Whether stdout is one."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def json_line(value: Any) -> None:
-    """A line of JSON on stdout, which is JSON everywhere: what stdout has no letters for, and on a terminal what is not printable, is escaped."""
+    """A line of JSON on stdout. Escapes what stdout cannot encode, and on a terminal what is not printable; the line stays JSON."""
     is_utf8 = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "") == "utf8"
     text = json.dumps(value, ensure_ascii=not is_utf8)
     sys.stdout.write((text if text.isprintable() or not on_terminal() else json.dumps(value)) + "\n")
 
 
 def _colours(stream: Any) -> bool:
-    """Whether it takes them: a terminal, and nobody has set NO_COLOR (no-color.org)."""
+    """Whether to use colours: on a terminal without NO_COLOR (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def tell(text: Any, style: str = "") -> None:
-    """Lines on stderr, on a terminal in one of the styles above. What stderr does not take is dropped: it is no reason to end."""
+    """Lines on stderr, on a terminal in one of the styles above. Ignores errors of stderr: they are no reason to end."""
     try:
         lines = _lines(text)
         sys.stderr.write((f"\033[{style}m{lines}\033[0m" if style and _colours(sys.stderr) else lines) + "\n")
@@ -66,14 +66,14 @@ def note(text: Any, file: Optional[str] = None) -> None:
 # ---- the streams ----
 
 class _Closed(io.TextIOBase):
-    """Stdout where there is none (`>&-`)."""
+    """Stdout if it is closed (`>&-`)."""
 
     def write(self, _: str) -> int:
         raise OSError(errno.EBADF, "stdout is closed")
 
 
 def prepare() -> None:
-    """Makes the streams take any text."""
+    """Makes the streams accept any text."""
     if sys.stdout is None:
         sys.stdout = _Closed()
     if sys.stderr is None:  # print() would take stdout for it
@@ -84,12 +84,12 @@ def prepare() -> None:
 
 
 def flush() -> None:
-    """Everything that was printed is to be written. An OSError where it cannot be."""
+    """Writes everything that was printed. Raises an OSError if that fails."""
     sys.stdout.flush()
 
 
 def quiet(stream: Any) -> None:
-    """So that the interpreter's last flush of this stream finds no closed pipe and no full disk."""
+    """Redirects the stream, so that the interpreter's last flush does not fail on a closed pipe or a full disk."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, ValueError, AttributeError):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's settings as options of a sub-command, and what is wrong with their values. The rules
-are those of preload/core/parse.c and config.c; what they mean stands in settings_table.py."""
+"""The library's settings as options of a sub-command, and the check of their values. The rules are those of
+preload/core/parse.c and config.c; settings_table.py describes the settings."""
 
 import argparse
 import re
@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 from cprof.tool import Problem
 from cprof.tool.settings_table import FILE_VARIABLES, FOLDER_VARIABLES, GROUPS
 
-# What `--help` shows; the others are in `--help-all`.
+# The settings that `--help` shows; the others are in `--help-all`.
 COMMON = ("CPROF_STEPS", "CPROF_WARMUP", "CPROF_ACTIVE", "CPROF_REPEAT", "CPROF_STEP", "CPROF_RUN_NAME", "CPROF_RECORD_SHAPES",
           "CPROF_WITH_STACK", "CPROF_WITH_MODULES", "CPROF_TRIGGER")
 CYCLE = ("CPROF_SCHEDULE_SCOPE", "CPROF_SKIP_FIRST", "CPROF_WAIT", "CPROF_WARMUP", "CPROF_ACTIVE", "CPROF_REPEAT", "CPROF_SKIP_FIRST_WAIT")
@@ -34,7 +34,7 @@ class Setting(NamedTuple):
 
     @property
     def field(self) -> str:
-        """Where argparse keeps its value; the prefix keeps it apart from the command's own."""
+        """The name under which argparse keeps its value; the prefix separates it from the command's own options."""
         return "setting_" + self.name
 
 
@@ -85,12 +85,12 @@ def _choice_fits(value: str, allowed: str) -> bool:
 
 
 def shown(name: str, value: str) -> str:
-    """NAME=value as it may stand in a line: an address of uploads may hold a password."""
+    """NAME=value for a line of output. Hides an upload address, which may hold a password."""
     return f"{name}={'(set)' if name in ('CPROF_REMOTE_URL', '--remote-url') else value}"
 
 
 def what_is_wrong(setting: Setting, value: str) -> Optional[str]:
-    """Why the library would not take the value; None when it would. An empty value is the default."""
+    """Why the library would reject the value; None if it would not. An empty value means the default."""
     if not value.strip():
         return None
     if setting.kind == "BOOL":
@@ -115,13 +115,13 @@ def what_is_wrong(setting: Setting, value: str) -> Optional[str]:
 
 
 def in_force(environment: Mapping[str, str], name: str) -> str:
-    """The text that counts: the environment's, where the library takes it, else the default."""
+    """The value in force: the environment's if the library accepts it, else the default."""
     setting, value = by_name()[name], environment.get(name, "")
     return value if value.strip() and what_is_wrong(setting, value) is None else setting.default
 
 
 def is_on(environment: Mapping[str, str], name: str) -> bool:
-    """What a setting of 0 or 1 is in this environment."""
+    """Whether a setting of 0 or 1 is on in this environment."""
     return in_force(environment, name).strip().lower() in ON
 
 
@@ -160,7 +160,7 @@ class _HelpAll(argparse.Action):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """An option for each setting; two, with and without no-, for those of 0 and 1."""
+    """Adds an option for each setting, and for settings of 0 and 1 also one with no-."""
     parser.add_argument("--help-all", nargs=0, action=_HelpAll, help="show the options of all settings and exit")
     for heading, rows in GROUPS:
         group = parser.add_argument_group(heading.lower())
@@ -176,7 +176,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(args: argparse.Namespace) -> Dict[str, str]:
-    """The settings that options gave, checked: {"CPROF_ACTIVE": "3"}."""
+    """The checked settings of the options: {"CPROF_ACTIVE": "3"}."""
     found = {}
     for setting in all_settings():
         value = getattr(args, setting.field, None)

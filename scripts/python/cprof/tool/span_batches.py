@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sums of span_tree.walk(), by numpy, where it is installed: a batch of spans at a time, in columns.
+"""The sums of span_tree.walk(), computed by numpy, if it is installed, for a batch of spans at a time, in columns.
 
-A batch ends anywhere. The spans that are open there go into the next one, with the sums over their children so far. So does
-an only child that may yet take its parent's place."""
+A batch may end anywhere. Spans that are open at its end go into the next batch, with the sums over their children so far. So
+does an only child that may still take its parent's place."""
 
 import heapq
 from typing import Any, Callable, Iterator, List, NamedTuple, Tuple
@@ -20,7 +20,7 @@ MOST = 1 << 61         # no sum may come near 64 bits: Python's have no such lim
 
 
 class Batch(NamedTuple):
-    """Columns of spans in order of time. Nanoseconds and bytes, as those of a Node."""
+    """Columns of spans in order of time, in nanoseconds and bytes, like the fields of a Node."""
     index: Any
     start: Any
     end: Any
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
     @property
     def self_time(self) -> Any:
-        """Without the children's; of asynchronous ranges none."""
+        """The time without that of the children; 0 for asynchronous ranges."""
         return self.end - self.start - self.child_time
 
 
@@ -45,7 +45,7 @@ _GIVEN, _SUMS = ("index", "start", "end", "kind", "memory", "device_memory"), ("
 
 
 def fits(spans: Spans, row: Row) -> bool:
-    """Whether batches() is worth it, and no sum leaves 64 bits."""
+    """Whether batches() is worth it, and all sums fit into 64 bits."""
     if len(row.start) < WORTH or fast_numpy() is None:
         return False
     times = max((int((end - start).max()) for start, end in pieces(row.start, row.end)), default=0)
@@ -54,7 +54,7 @@ def fits(spans: Spans, row: Row) -> bool:
 
 
 def pieces(*columns: Any) -> Iterator[Tuple[Any, ...]]:
-    """Columns of 64-bit numbers of one length, some at a time."""
+    """Columns of 64-bit numbers of one length, in pieces."""
     whole = [fast_numpy().frombuffer(one, "q") for one in columns]
     for at in range(0, len(columns[0]), given.SORTED_AT_ONCE):
         yield tuple(one[at:at + given.SORTED_AT_ONCE] for one in whole)
@@ -62,7 +62,7 @@ def pieces(*columns: Any) -> Iterator[Tuple[Any, ...]]:
 
 
 def batches(spans: Spans, row: Row, without: Callable[[Any, Any, Any], Any]) -> Iterator[Batch]:
-    """A thread's spans. without: of columns of kinds, starts and ends, which spans are as if they were not there; or None."""
+    """A thread's spans. without: a function of the columns kind, start and end that tells which spans to ignore; or None."""
     tree = _Tree(spans, row, without)
     for part in parts_in_time(row.start, row.end, spans.progress):
         for at in range(0, len(part), AT_ONCE):
@@ -77,7 +77,7 @@ def batches(spans: Spans, row: Row, without: Callable[[Any, Any, Any], Any]) -> 
 
 
 class _Tree:
-    """What is known from batch to batch."""
+    """The state between batches."""
 
     def __init__(self, spans: Spans, row: Row, without: Any) -> None:
         self.numpy = numpy = fast_numpy()
@@ -97,7 +97,7 @@ class _Tree:
         return len(self._carried["index"]) > 0
 
     def batch(self, part: Any, is_last: bool) -> Batch:
-        """The next spans, in order of time: those that are complete."""
+        """The next complete spans, in order of time."""
         numpy = self.numpy
         columns = self._with(part)
         starts, ends, kinds = columns["start"], columns["end"], columns["kind"]
@@ -132,7 +132,7 @@ class _Tree:
             sums["device"], sums["bytes"], sums["device_bytes"])))
 
     def _with(self, index: Any) -> Any:
-        """The columns of new spans behind those that wait."""
+        """The columns of the waiting spans, then of the new ones."""
         numpy, spans = self.numpy, self.spans
         start, end, kind, external = (one[index] for one in self._row)
         if self._without is not None:
@@ -154,18 +154,18 @@ class _Tree:
         return {name: numpy.concatenate((self._carried[name], values)) for name, values in new.items()}
 
     def _sources(self, taken: Any, parent: Any) -> Any:
-        """Where the sums of each span come from: itself, or the child that takes its place."""
+        """The source of each span's sums: itself, or the child that takes its place."""
         source = self.numpy.arange(len(parent))
         for child in taken.tolist()[::-1]:  # children stand behind their parents
             source[parent[child]] = source[child]
         return source
 
     def _add_work(self, columns: Any, above: List[int], is_async: Any, stays: Any, source: Any) -> None:
-        """Work that was launched: a call's, and an asynchronous range's, is that of the span around it."""
+        """Adds launched work. The work of a call or an asynchronous range goes to the span around it."""
         numpy, own, device = self.numpy, columns["own"], columns["device"]
         places = numpy.arange(len(own))
         moved = is_async | self.is_call[columns["kind"]]
-        # of a call whose child took its place, that child's is the work
+        # if a child took a call's place, the work is in the child's sum
         found = [-at for at in numpy.flatnonzero(~stays & ((own != 0) | moved & (source != places))).tolist()]
         heapq.heapify(found)
         climbing: List[int] = []
@@ -191,7 +191,7 @@ class _Tree:
                 parent = above[parent]
 
     def _add_libraries(self, found: Any, kinds: Any, parent: Any, durations: Any, sums: Any) -> None:
-        """Calls of libraries right in operators."""
+        """Adds calls of libraries directly in operators."""
         for at in found.tolist():
             entry = self.spans.below.setdefault((int(kinds[parent[at]]), int(kinds[at])), [0, 0, 0, 0])
             duration = int(durations[at])
@@ -200,7 +200,7 @@ class _Tree:
 
 
 def parents(starts: List[int], ends: List[int], is_async: List[bool]) -> Tuple[List[int], List[int]]:
-    """Of spans in order of time: the innermost that holds each, or -1; and those that are open at the end."""
+    """For spans in order of time: the innermost span that holds each, or -1; and the spans that are open at the end."""
     found: List[int] = []
     opened: List[int] = []
     for at, (start, end, apart) in enumerate(zip(starts, ends, is_async)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the spans of a trace into the columns of spans.py, in one pass: texts of events at a time where fast.py has a parser,
-else event by event."""
+"""Reads the spans of a trace into the columns of spans.py, in one pass: whole blocks of text if fast.py has a parser, else event
+by event."""
 
 import itertools
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
@@ -14,29 +14,29 @@ from cprof.tool.steps import FOREIGN_DIGITS, NAMES, RANGES, STEPS, is_step_name,
 
 
 class Watch:
-    """Sees all events, but may not be shown those that it does not watch."""
+    """Sees the events of a trace. Spans that it does not watch may be left out."""
 
     def __call__(self, event: Dict[str, Any]) -> None:
-        """An event. All calls and work, and memory of devices, come here."""
+        """Takes an event. Gets all calls and work, and memory of devices."""
 
     def operator(self, one: Any) -> None:
-        """One of fast.py's spans that tells FLOPs, or runs again."""
+        """Takes a span of fast.py that has FLOPs, or is recomputed."""
         self(as_event(one))
 
     def watches(self, name: str, category: str) -> bool:
-        """Whether all spans of such a name and category are to be seen."""
+        """Whether it must see all spans of this name and category."""
         return category in WATCHED
 
 
 class Wanted(NamedTuple):
-    """What is kept beyond names and times."""
+    """What to keep beyond names and times."""
     shapes: bool = False
     stacks: bool = False
-    group: Any = None      # event -> anything hashable: kinds are told apart by it too
+    group: Any = None      # function of an event: its result, anything hashable, also separates kinds
     flops: bool = True
-    memory: bool = False   # what is known of each [memory] event
-    work: bool = False     # when each span of a device ran
-    nested: bool = False   # a call without operator is the child of what it runs in; in torch's tables it is nobody's
+    memory: bool = False   # all fields of each [memory] event
+    work: bool = False     # the time of each span of a device
+    nested: bool = False   # a call without operator is the child of the span around it; in torch's tables it has no parent
     watch: Optional["Watch"] = None  # sees events in the same pass
 
 
@@ -70,20 +70,20 @@ def read_spans(trace: Trace, wanted: Wanted = Wanted()) -> Spans:
 
 
 class _Quick(NamedTuple):
-    """A kind whose spans are told by name, time and ids."""
+    """A kind for whose spans name, time and ids are enough."""
     number: int
     is_call: bool
     is_function: bool
-    told: bool             # only where the span tells its FLOPs
+    told: bool             # enough only if the span has its FLOPs
     watched: bool
 
 
 _COLUMNS = ("start", "end", "kind", "external", "stack", "sequence", "forward", "flops")  # in the order of _Reading._spans()
-_APART = frozenset((*WORK, "gpu_user_annotation", *NO_WORK))  # what has no row
+_APART = frozenset((*WORK, "gpu_user_annotation", *NO_WORK))  # categories without a row
 
 
 def begins_and_ends(times: List[Any], durations: List[Any]) -> Tuple[List[int], List[int]]:
-    """Both in nanoseconds, as to_ns() has them: of no negative ones."""
+    """Starts and ends in nanoseconds, as by to_ns(). No value may be negative."""
     numpy = fast_numpy()
     if numpy is None:
         begins, lengths = ([whole * 1000 + round((value - whole) * 1000) for value in values for whole in (int(value),)]
@@ -98,39 +98,39 @@ def begins_and_ends(times: List[Any], durations: List[Any]) -> Tuple[List[int], 
 
 
 class _Reading:
-    """What read_spans() goes through the events with."""
+    """The state of read_spans()."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted, self.spans = wanted, Spans()
         self.with_flops = False
         self.since = -LIMIT   # when the first recorded step began
         self._stacks: Dict[str, int] = {}
-        self.written: List[str] = []         # of each stack, what stands with its first span: some frames, in a file cut off the only ones
+        self.written: List[str] = []         # for each stack, the frames in its first span: in a file that was cut off there are no others
         self._open: Dict[Any, Tuple[int, str]] = {}
-        self._plain: Dict[Any, int] = {}     # number of a kind by name and category, where these tell all
+        self._plain: Dict[Any, int] = {}     # number of a kind by name and category, if these are enough
         self._quick: Dict[Any, _Quick] = {}  # kinds that take() knows, by name, category and group
         self._frames: Dict[Any, int] = {}    # number of a stack by its frame or text
-        self._rows: Tuple[Dict[Any, Any], ...] = ({}, {}, {})  # what appends to a row: of operators, of calls without one, of others
+        self._rows: Tuple[Dict[Any, Any], ...] = ({}, {}, {})  # rows by thread: for operators, for calls without one, for other calls
         self._refused = 0
         self._linked_rows: Set[Any] = set()  # places of calls that are linked to an operator
         self._memory_threads: Dict[Any, int] = {}
         self._memory_devices: Dict[Any, int] = {}
-        self._step_ranges: List[Tuple[int, int, str]] = []  # as Spans.steps: not on cprof's row of steps
+        self._step_ranges: List[Tuple[int, int, str]] = []  # like Spans.steps, but not on cprof's row of steps
 
     def settle_steps(self) -> None:
-        """Ranges that have a step's name are the steps where cprof wrote none."""
+        """Makes ranges with a step's name the steps if cprof wrote none."""
         spans = self.spans
         if not spans.steps:
             spans.steps = self._step_ranges
             spans.kinds = [kind._replace(name=STEPS) if kind.name == RANGES else kind for kind in spans.kinds]
 
     def is_before(self, pid: str, start: int) -> bool:
-        """Whether it is a marker of a step before the first recorded one, of warmup or skipped: such stand at the head of cprof's files, and in
-        no table. What another tool's trace brought into the file has larger pids."""
+        """Whether it is a marker of a step before the first recorded one, in warmup or skipped. cprof's files begin with such markers, and no table
+        has them. Events that come from another tool's trace have larger pids."""
         return start < self.since and len(pid) < FOREIGN_DIGITS
 
     def event(self, event: Dict[str, Any]) -> None:
-        """Any event."""
+        """Takes any event."""
         ph = event.get("ph")
         if ph == "X":
             self.span(event)
@@ -141,7 +141,7 @@ class _Reading:
             self.loose(event, ph)
 
     def take(self, text: str) -> bool:
-        """The events of a text. False: nothing of it was taken."""
+        """Takes the events of a text. Returns False if it took none of them."""
         kinds = sound_events() if self._refused < REFUSED_MOST else None
         events = kinds.events(text) if kinds else None
         if not kinds or events is None:
@@ -171,7 +171,7 @@ class _Reading:
         return True
 
     def _show(self, found: List[Any], kinds_of: List[Optional["_Quick"]]) -> None:
-        """What is watched of these spans."""
+        """Passes the watched ones of these spans to the watch."""
         watch = self.wanted.watch
         for one, kind in zip(found, kinds_of):
             args = one.args
@@ -181,7 +181,7 @@ class _Reading:
                 watch.operator(one)
 
     def _spans(self, found: List[Any], kinds_of: List[Optional["_Quick"]]) -> None:
-        """Spans that take() knows, and None for others; they stand on rows of the CPU."""
+        """Adds spans whose kind take() knows, to rows of the CPU. Skips those with None as kind."""
         if None in kinds_of:
             found = [one for one, kind in zip(found, kinds_of) if kind is not None]
             kinds_of = [kind for kind in kinds_of if kind is not None]
@@ -220,7 +220,7 @@ class _Reading:
                 getattr(row, name).extend(values if all(own) else itertools.compress(values, own))
 
     def _stack_columns(self, found: List[Any], args: List[Any], kinds_of: List[Any]) -> List[List[int]]:
-        """Number of the stack, sequence number and whether it is of the backward pass."""
+        """The columns stack number, sequence number and forward of these spans."""
         get, stacks = self._frames.get, []
         for one, arg in zip(found, args):
             written = arg.stack
@@ -237,7 +237,7 @@ class _Reading:
         return [stacks, sequences, [sequence >= 0 and (arg.forward or 0) > 0 for sequence, arg in zip(sequences, args)]]
 
     def _instants(self, found: List[Any]) -> None:
-        """[memory] and [OutOfMemory] events, and others."""
+        """Takes instant events, such as [memory] and [OutOfMemory]."""
         watch, spans = self.wanted.watch, self.spans
         for one in found if watch else ():
             if one.name != MEMORY[0] or one.args.type not in CPU_TYPES:
@@ -259,7 +259,7 @@ class _Reading:
             totals.extend([one.total or 0 for one in args])
 
     def _row_of_quick(self, thread: Tuple[int, int], is_call: bool, external: int) -> Row:
-        """The row of such a span."""
+        """The row of a span that take() knows."""
         rows = self._rows[0 if not is_call else 2 if external else 1]
         row = rows.get(thread)
         if row is None:
@@ -268,11 +268,11 @@ class _Reading:
         return row
 
     def _is_quick(self, name: str, category: str) -> bool:
-        """Whether take() can tell such spans by these."""
+        """Whether name and category are enough for take()."""
         return category in PLAIN and not is_step_name(name) and not name.startswith("nn.Module: ")
 
     def row_of(self, place: Tuple[str, str, bool], is_call: bool, external: int) -> Row:
-        """The row that a span stands on."""
+        """The row of a span at this place."""
         if not is_call:
             self.spans.operator_rows.add(place)
         elif external:
@@ -280,7 +280,7 @@ class _Reading:
         return self.spans.row(place)
 
     def call_number(self, correlation: Any) -> int:
-        """What joins work to a call where no operator does: in torch's tables nothing, elsewhere a number unlike any External id."""
+        """The number that joins work to a call without an operator: none in torch's tables, else a negative one, unlike any External id."""
         return -(int_or_none(correlation) or 0) if self.wanted.nested else 0
 
     # ---- one by one ----
@@ -340,7 +340,7 @@ class _Reading:
                 row.flops.append(-1 if flops is None else within(flops) if told else -2 - within(flops))
         elif flops is not None and told:
             spans.flops[number] = spans.flops.get(number, 0) + flops
-        elif flops is not None:  # of two in each other, one goes: known when the tree is
+        elif flops is not None:  # one of two nested spans is dropped later, when the tree is known
             row.shaped.append(spans.columns.length(row.start) - 1)
             row.shaped_flops.append(within(flops))
 
@@ -368,7 +368,7 @@ class _Reading:
         return number
 
     def _keep_stack(self, row: Row, written: Any, sequence: Any, forward: Any, category: Any, frame: Any) -> None:
-        text = f"{FRAME}{frame}" if type(frame) in (int, str) else written  # the file's stackFrames have the native frames, too
+        text = f"{FRAME}{frame}" if type(frame) in (int, str) else written  # the file's stackFrames also have the native frames
         if type(text) is str and text:
             number = self._stack_of(text, written)
             self.spans.has_stacks = True
@@ -413,7 +413,7 @@ class _Reading:
             self.spans.first[number] = (start, -end)
 
     def memory(self, event: Dict[str, Any]) -> None:
-        """[memory] and [OutOfMemory] events."""
+        """Takes a [memory] or [OutOfMemory] event."""
         spans, args, at = self.spans, args_of(event), to_ns(event.get("ts"))
         size = int_or_none(args.get("Bytes"))
         if at is None or size is None:
@@ -451,7 +451,7 @@ class _Reading:
         return number
 
     def loose(self, event: Dict[str, Any], ph: str) -> None:
-        """Ranges that may begin and end on different threads: torch calls them async."""
+        """Takes the begin or end of a range that may end on another thread: torch calls it async."""
         local = event.get("id2")
         key = (text_of(event.get("cat")), text_of(event.get("name")), str(local if local is not None else event.get("id")),
                text_of(event.get("pid")))
@@ -469,8 +469,8 @@ class _Reading:
             self._note_first(number, start, at)
 
     def adopt_strays(self) -> None:
-        """Calls whose thread is not known by its right number stand on a row of their own: they belong to the thread of
-        the operators that they are linked to."""
+        """Moves calls on a row of their own, whose thread number is wrong, to the thread of the operators that they are
+        linked to."""
         rows = self.spans.rows
         strays = [place for place in rows if place in self._linked_rows and place not in self.spans.operator_rows]
         if not strays:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All spans of a trace, where steps stand on a row of their own: what they hold is the outermost spans of the thread that they are of
-(spans.py). Those of its spans in whose time whole steps lie, as a range around the loop, are no part of any step."""
+"""All spans of a trace whose steps are on a row of their own. A step holds the outermost spans of the thread that it belongs to (spans.py).
+Spans of that thread that hold whole steps, such as a range around the loop, belong to no step."""
 
 import bisect
 from typing import Any, Callable, Iterator, List, Optional, Tuple
@@ -15,9 +15,9 @@ from cprof.tool.steps import RANGES
 
 def walk_all(spans: Spans, frames: bool = False, by_step: bool = False, take: Optional[Callable[[Row, Batch], None]] = None) -> \
         Iterator[Tuple[Any, Row, Node]]:
-    """Thread, row and node of each span, as walk() has them, steps last. by_step: as if what goes on from step to step were not there:
-    torch's ranges, since what runs in one is of the step that it begins in, and what holds whole steps. take: is given spans in
-    batches where that is faster; the others come as nodes."""
+    """Thread, row and node of each span, as from walk(), steps last. by_step: ignores spans that go on from step to step, that is torch's
+    ranges, since the spans in them belong to the step that they begin in, and spans that hold whole steps. take: gets spans in batches
+    where that is faster; the others come as nodes."""
     apart, main = spans.step_places()
     roots = _Roots(spans.steps)
     for place in sorted(spans.rows, key=apart.__contains__):
@@ -46,14 +46,14 @@ def walk_all(spans: Spans, frames: bool = False, by_step: bool = False, take: Op
 
 
 class _Roots:
-    """The outermost spans of one thread, in order of time: what steps that stand on a row of their own are held against."""
+    """The outermost spans of one thread, in order of time. Steps on a row of their own are compared with them."""
 
     def __init__(self, steps: List[Tuple[int, int, str]]) -> None:
         self._steps = steps
         self._step_starts = [start for start, _, _ in steps]
         self.shortest = min((end - start for start, end, _ in steps), default=LIMIT)
         self.held: List[Tuple[int, int, int, Node]] = []  # spans that hold whole steps: start, -end, number
-        self._open: List[int] = []  # those of `held` around the step that is looked at, innermost last
+        self._open: List[int] = []  # those of `held` around the current step, innermost last
         self._next = self._before = 0
         self._over = False
         self._columns: Optional[Columns] = Columns()
@@ -62,12 +62,12 @@ class _Roots:
         self._end_sums()
 
     def holds(self, start: int, end: int) -> bool:
-        """Whether a whole step lies between."""
+        """Whether a whole step lies between start and end."""
         at = bisect.bisect_left(self._step_starts, start)
         return at < len(self._steps) and self._steps[at][1] <= end
 
     def _hold(self, starts: Any, ends: Any) -> Any:
-        """holds() of columns."""
+        """holds() for columns."""
         numpy = fast_numpy()
         firsts, lasts = (numpy.array([step[n] for step in self._steps] + [numpy.iinfo("q").max], "q") for n in (0, 1))
         return lasts[numpy.searchsorted(firsts, starts, "left")] <= ends
@@ -77,7 +77,7 @@ class _Roots:
         return bool(self._steps) and any(self._hold(starts, ends).any() for starts, ends in pieces(row.start, row.end))
 
     def going_on(self, spans: Spans, is_main: bool) -> Callable[[Any, Any, Any], Any]:
-        """What walk_all() leaves out by step, of columns of kinds, starts and ends."""
+        """The function that tells which spans walk_all() ignores by step, from the columns kind, start and end."""
         is_range = fast_numpy().array([kind.name == RANGES for kind in spans.kinds])
         return lambda kinds, starts, ends: is_range[kinds] | self._hold(starts, ends) if is_main and self._steps else is_range[kinds]
 
@@ -86,7 +86,7 @@ class _Roots:
             sums.append(total)
 
     def add(self, node: Node, start: int) -> None:
-        """The next one. Before any adopt()."""
+        """Adds the next span. Only before the first adopt()."""
         self.start.append(start)
         self.end.append(node.end)
         for n, value in enumerate((node.own_device + node.child_device, node.memory, node.device_memory)):
@@ -96,7 +96,7 @@ class _Roots:
             self._columns.trim()
 
     def add_batch(self, batch: Batch) -> None:
-        """The next ones, among other spans. As add() does."""
+        """Adds the outermost spans of a batch, like add()."""
         own, root = batch.own_device + batch.child_device, batch.root
         self.start.frombytes(batch.start[root].tobytes())
         self.end.frombytes(batch.end[root].tobytes())
@@ -108,7 +108,7 @@ class _Roots:
             self._columns.trim()
 
     def adopt(self, step: Node, start: int) -> None:
-        """Makes those that begin in the step its children; of one that goes on into the next step, only the time inside."""
+        """Makes the spans that begin in the step its children. If one ends later, only the time inside the step counts."""
         if self._columns:
             columns, self._columns = self._columns, None
             columns.finish()
@@ -120,7 +120,7 @@ class _Roots:
         self._take_from_holders(step, start)
 
     def _time_of(self, start: int, end: int) -> int:
-        """How much of the time between is the roots'."""
+        """The time of the roots between start and end."""
         low, high = bisect.bisect_left(self.start, start), bisect.bisect_left(self.start, end)
         time = sum(min(self.end[i], end) - self.start[i] for i in range(low, high))
         if low and self.end[low - 1] > start:
@@ -139,8 +139,8 @@ class _Roots:
             around.pop()
 
     def _take_from_holders(self, step: Node, start: int) -> None:
-        """What the step has for itself is none of the span's that is the innermost one at the time; memory, of the innermost that holds it
-        whole. Steps of a row come in order of time."""
+        """Subtracts the step's self time from the innermost spans around it, and its own memory from the innermost span that holds it
+        whole. The steps of a row come in order of time."""
         held, around = self.held, self._open
         self._over |= self._before > start  # another row of steps: they go on at the same time
         if self._over:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks of spans as torch.profiler's tables have them (profiler_util.py, profiler.py: _parse_kineto_results): those written with the
-span, else the Python functions that it ran in; operators of the backward pass have the stack of the operator that they belong to.
+"""Stacks of spans as in torch.profiler's tables (profiler_util.py, profiler.py: _parse_kineto_results): the stack written with the
+span, else the Python functions that it ran in. An operator of the backward pass has the stack of its forward operator.
 
     finder = StackFinder(spans, 1)
     finder.add(place, row, node, self_time)     # each span, as it comes from walk() with frames
     for found, frames in finder.stacks():       # in order of time
         print(found.values[0], frames)
 
-What is known of each span goes into columns (columns.py); memory grows with the number of different stacks only."""
+The spans are kept in columns (columns.py), so memory grows only with the number of different stacks."""
 
 import bisect
 import functools
@@ -37,12 +37,12 @@ def seen_frame(frame: str) -> bool:
 
 
 def is_python_frame(frame: str) -> bool:
-    """Whether a frame is Python's, or has a line as these have."""
+    """Whether a frame is Python's, or has a line number like those."""
     return _PYTHON.search(frame) is not None
 
 
 def python_frames(stack: List[str]) -> List[str]:
-    """Without the native frames, which tell callers of an operator little apart; as it is where there are no others."""
+    """The stack without native frames, which hardly distinguish the callers of an operator; unchanged if it has no others."""
     return list(filter(is_python_frame, stack)) or stack
 
 
@@ -51,14 +51,14 @@ class Found(NamedTuple):
     start: int
     end: int
     kind: int
-    values: Tuple[int, ...]   # as given to add()
+    values: Tuple[int, ...]   # those passed to add()
 
 
 class StackFinder:
-    """Takes the spans of a trace, then tells the stack of each."""
+    """Takes the spans of a trace, then finds the stack of each."""
 
     def __init__(self, spans: Spans, values: int, show: Callable[[List[str]], Any] = lambda stack: stack) -> None:
-        """values: how many numbers of each span are kept. show: what is made of each stack; stacks are told as that."""
+        """values: how many numbers to keep for each span. show: converts each stack for stacks()."""
         self._spans, self._show = spans, show
         self._columns = Columns()
         self._start, self._end = (self._columns.new("q") for _ in range(2))
@@ -69,7 +69,7 @@ class StackFinder:
         self._shown = functools.lru_cache(KEPT_FRAMES)(self._make)
 
     def add(self, place: Any, row: Row, node: Node, *values: int) -> None:
-        """One more span, as it comes from walk() with frames."""
+        """Adds a span of walk() with frames."""
         index, written = node.index, row.stack[node.index] if row.stack else _NO_STACK
         self._start.append(row.start[index])
         self._end.append(node.end)
@@ -84,7 +84,7 @@ class StackFinder:
             self._columns.trim()
 
     def stacks(self) -> Iterator[Tuple[Found, Any]]:
-        """Each span with its stack, in order of time. Once, after all add()."""
+        """Each span with its stack, in order of time. Call it once, after all add()."""
         columns = self._columns
         n = columns.length(self._start)
         columns.finish()
@@ -99,7 +99,7 @@ class StackFinder:
                 yield Found(start[i], end[i], kind[i], tuple(one[i] for one in values)), self._shown(number)
 
     def _in_time(self, n: int, start: Any, end: Any, progress: Any) -> Tuple[Any, Any, "_Forward"]:
-        """The spans in order of time; of each the sequence number that its stack belongs to, or _FORWARD; and whose stacks these are."""
+        """The spans in order of time; for each the sequence number of its forward operator, or _FORWARD; and the stacks of those operators."""
         place, kind, stack, sequence, is_backward = (self._columns.whole(one) for one in (
             self._place, self._kind, self._stack, self._sequence, self._is_backward))
         names = [one.name for one in self._spans.kinds]
@@ -121,7 +121,7 @@ class StackFinder:
         return columns.whole(order), columns.whole(backward), forward
 
     def _make(self, number: int) -> Any:
-        """What is shown of the stack of this number."""
+        """The converted stack with this number."""
         spans = self._spans
         if number >= 0:
             frames = [frame for frame in spans.stacks[number].split(";") if frame]
@@ -131,7 +131,7 @@ class StackFinder:
 
 
 class _Silent:
-    """No terminal."""
+    """Stands in for Progress without a terminal."""
 
     def __enter__(self) -> "_Silent":
         return self
@@ -140,7 +140,7 @@ class _Silent:
         pass
 
     def add(self, _: int) -> None:
-        """So much more is done."""
+        """Does nothing."""
 
 
 class _Forward:
@@ -152,14 +152,14 @@ class _Forward:
         self._stacks: Any = self._columns.new("i")
 
     def add(self, sequence: int, stack: int) -> None:
-        """The next span in order of time."""
+        """Adds the next span in order of time."""
         self._sequences.append(sequence)
         self._stacks.append(stack)
         if len(self._sequences) % AT_A_TIME == 0:
             self._columns.trim()
 
     def finish(self) -> None:
-        """Nothing is added any more."""
+        """Sorts the spans. No add() may follow."""
         self._columns.finish()
         sequences, stacks = (self._columns.whole(one) for one in (self._sequences, self._stacks))
         columns, last = Columns(), None
@@ -177,13 +177,13 @@ class _Forward:
         self._sequences, self._stacks = (columns.whole(one) for one in firsts)
 
     def of(self, sequence: int) -> int:
-        """The number of its stack."""
+        """The stack number of this sequence number."""
         at = bisect.bisect_left(self._sequences, sequence)
         return self._stacks[at] if at < len(self._sequences) and self._sequences[at] == sequence else _NO_STACK
 
 
 def _backward(nested: List[Tuple[int, Optional[str], Optional[int]]], end: int, name: str, sequence: int, is_backward: int) -> Optional[int]:
-    """The sequence number of the function of the backward pass that the span is, or runs in; None outside. nested: what is open of
+    """The sequence number of the backward function that the span is, or runs in; None outside of one. nested: the open spans as
     (end, function that is evaluated, sequence number)."""
     while nested and nested[-1][0] < end:
         nested.pop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is whose parent among the spans of a thread, and the sums over children (spans.py says by which rules)."""
+"""The tree of the spans of a thread, and the sums over children (spans.py has the rules)."""
 
 import bisect
 import itertools
@@ -10,17 +10,17 @@ from cprof.tool.columns import forget
 from cprof.tool.spans import AT_A_TIME, LIMIT, MARKS, Row, Spans, in_time
 
 
-LIBRARY = ("library_call", "user_annotation")  # a range in an operator is a library's, of ITT or NVTX
+LIBRARY = ("library_call", "user_annotation")  # a range in an operator is a library's range of ITT or NVTX
 
 
 class Node:
-    """A span in the tree whose children are known."""
+    """A span in the tree."""
 
     own_device = memory = device_memory = 0
     children = child_time = child_device = child_memory = child_device_memory = 0
     only: "Optional[Node]" = None            # the only child so far
-    holds = False                            # a whole step, as a range around the loop does
-    root = False                             # it does not, and has no parent but such ones
+    holds = False                            # it holds a whole step, such as a range around the loop
+    root = False                             # it holds none, and neither has a parent that does not
     frames = 0                               # Python functions that it runs in: number in Spans.functions
 
     def __init__(self, index: int, end: int, kind: int) -> None:
@@ -30,9 +30,9 @@ class Node:
 def walk(spans: Spans, row: Row, frames: bool = False,
          without: Optional[Callable[[str, int, int], bool]] = None,
          holds: Optional[Callable[[int, int], bool]] = None) -> Iterator[Node]:
-    """A thread's spans, children in front of their parents, each when the sums over its children are known. frames: Nodes
-    know the Python functions they ran in, by their numbers in spans.functions. without: as if spans of such a name, start and end
-    were not there. holds: whether a whole step lies between a start and an end."""
+    """A thread's spans, children before their parents, each when the sums over its children are known. frames: the nodes get the
+    Python functions that they ran in, as numbers in spans.functions. without: tells by name, start and end which spans to ignore.
+    holds: whether a whole step lies between a start and an end."""
     start, end, numbers, externals, kinds = row.start, row.end, row.kind, row.external, spans.kinds
     names = [kind.name for kind in kinds]
     python = [frames and kind.category == "python_function" for kind in kinds]
@@ -40,7 +40,7 @@ def walk(spans: Spans, row: Row, frames: bool = False,
     is_operator = [kind.category == "cpu_op" for kind in kinds]
     is_library = [kind.category in LIBRARY for kind in kinds]
     is_async = [kind.is_async for kind in kinds]
-    has_work = [one == spans.by_call for one in is_call]  # that is told by a positive External id
+    has_work = [one == spans.by_call for one in is_call]  # whether a positive External id joins work to it
     marks = spans.work_marks
     memory, sums, device_sums, seen = spans.memory_time, spans.memory_sums, spans.memory_device_sums, spans.memory_seen
     bisect_left, bisect_right, all_memory = bisect.bisect_left, bisect.bisect_right, len(memory)
@@ -64,7 +64,7 @@ def walk(spans: Spans, row: Row, frames: bool = False,
             node = stack[-1]
             if begin < node.end and (finish <= node.end or is_async[kind]):
                 break
-            # It is complete: to its parent goes its sum, and out goes what cannot be changed any more.
+            # It is complete: add its sums to its parent, and yield what cannot change any more.
             del stack[-1]
             parent = stack[-1] if stack else None
             node.root = not node.holds and (parent is None or parent.holds)
@@ -72,7 +72,7 @@ def walk(spans: Spans, row: Row, frames: bool = False,
             if child is not None:
                 node.only = None
                 if names[child.kind] == names[node.kind] and child.holds == node.holds:
-                    # torch: a child that is alone and of the same name takes its parent's place; but a step's that is, is none of what holds steps
+                    # torch: an only child of the same name takes its parent's place; but a child in a step does not replace a span that holds steps
                     node.own_device, node.children = child.own_device, child.children
                     node.child_time, node.child_device = child.child_time, child.child_device
                     node.child_memory, node.child_device_memory = child.child_memory, child.child_device_memory
@@ -120,7 +120,7 @@ def walk(spans: Spans, row: Row, frames: bool = False,
             continue
         if holds is not None and finish - begin >= shortest:
             node.holds = holds(begin, finish)
-        if around is not None and around.only is not None:  # it is not alone: in order of time
+        if around is not None and around.only is not None:  # no longer the only child: keep the order of time
             yield around.only
             around.only = None
         stack.append(node)
@@ -129,7 +129,7 @@ def walk(spans: Spans, row: Row, frames: bool = False,
 
 
 def _alone(node: Node, start: int, around: Optional[Node]) -> Node:
-    """An asynchronous range has nothing of its own; what it launched is of the span that it began in."""
+    """Handles an asynchronous range: it has no self time or memory, and its work goes to the span that it began in."""
     node.child_time, node.child_memory, node.child_device_memory = node.end - start, node.memory, node.device_memory
     if around is not None:
         around.own_device += node.own_device

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The spans of a trace in a form small enough for millions of them, and who is whose parent.
+"""The spans of a trace in a form small enough for millions of them.
 
-read_spans() of span_reader.py takes one pass over a trace. walk() then goes through one thread's spans and yields each when its children are
-known, with the sums that torch.profiler's tables are made of (torch/autograd/profiler_util.py: EventList._build_tree and
-FunctionEvent): a span's parent is the innermost one of its thread that holds it whole; a span that has one child only, of
-its own name, takes that child's place; ranges of transfers are asynchronous, with neither parent nor children; a kernel
-belongs to the span whose External id it carries; memory belongs to all spans in whose time it was taken or given back, on
-whatever thread. Other than there, the copy of a range on the GPU
-(gpu_user_annotation) is not added to the kernels that it stands for.
+read_spans() of span_reader.py takes one pass over a trace. walk() then goes through one thread's spans and yields each span when its
+children are known, with the sums of torch.profiler's tables (torch/autograd/profiler_util.py: EventList._build_tree and
+FunctionEvent). The rules are:
 
-Spans are kept in columns (columns.py), some 30 bytes each, which go to a temporary file when they are many. Times are nanoseconds.
+- A span's parent is the innermost span of its thread that holds it whole.
+- If a span has an only child of its own name, the child takes its place.
+- Ranges of transfers are asynchronous, with neither parent nor children.
+- A kernel belongs to the span whose External id it carries.
+- Memory belongs to all spans in whose time it was allocated or freed, on any thread.
+- Unlike in torch.profiler, the copy of a range on the GPU (gpu_user_annotation) is not added to the kernels that it covers.
+
+Spans are kept in columns (columns.py), about 30 bytes each, which go to a temporary file if they are many. Times are nanoseconds.
 """
 
 import bisect
@@ -26,12 +29,12 @@ from cprof.tool.progress import Progress
 from cprof.tool.steps import NAMES, STEPS
 
 DEEPEST_STACK = 2048
-FRAME = "\0sf "                           # in front of the number of a frame whose stack is not known yet
+FRAME = "\0sf "                           # precedes the number of a frame whose stack is not known yet
 MEMORY = ("[memory]", "[OutOfMemory]")
 HIDDEN = frozenset((*MEMORY, "profiler::_record_function_enter", "profiler::_record_function_enter_new",
                     "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version",
                     "PyTorch Profiler (0)"))
-# c10d opens these on one thread and may end them on another: torch takes them for asynchronous. NCCL's, too, which only tell of the launch.
+# c10d opens these on one thread and may end them on another, so torch treats them as asynchronous; also NCCL's, which only mark the launch.
 ASYNC_RANGES = ("gloo:", "mpi:", "ucc:", "nccl:")
 CPU_TYPES = frozenset((0, 2, 5))          # c10::DeviceType: CPU, MKLDNN, IDEEP
 DEVICE_TYPES = frozenset((1, 6, 12, 20))  # CUDA, HIP, XPU, PrivateUse1
@@ -40,16 +43,16 @@ WAITING_MOST = 8                          # pieces that are sorted together, at 
 MARKS = 1 << 20
 AT_A_TIME = 1 << 14                       # spans between looks at memory and clock
 WATCHED = frozenset((*CALLS, *WORK, "collective_comm"))
-# Whose rows are told by name, time and External id; of calls by their own row too.
+# Name, time and External id are enough for spans of these; calls also need their own row.
 PLAIN = frozenset(OPERATORS[:3] + ("cuda_runtime", "cuda_driver", "library_call"))
 LIMIT = 1 << 62                           # no time of a trace is so far away
 
 def to_ns(number: Any) -> Optional[int]:
-    """Nanoseconds of a number of microseconds; None when it is no such number."""
+    """Microseconds as nanoseconds; None if it is no usable number."""
     if type(number) is float and -4e15 < number < 4e15:
         whole = int(number)
-        # Apart: up to 2^43 us, which Kineto's times stay below, a double tells neighbouring nanoseconds apart, but
-        # a product would be rounded once more.
+        # In two parts, since a product would be rounded once more. Up to 2^43 us, more than Kineto's times, a double
+        # distinguishes neighbouring nanoseconds.
         return whole * 1000 + round((number - whole) * 1000)
     if type(number) is int and abs(number) < LIMIT // 1000:
         return number * 1000
@@ -60,13 +63,13 @@ _step_name = re.compile(f"(?:{'|'.join(map(re.escape, NAMES))})([0-9]{{1,18}})")
 
 
 def step_number(name: str) -> Optional[int]:
-    """N of a step's row, `ProfilerStep#N`, or of torch.profiler's range; None when it is no such name."""
+    """N of a step, `ProfilerStep#N`, or of a range of torch.profiler's; None for other names."""
     match = _step_name.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def int_or_none(value: Any) -> Optional[int]:
-    """An integer that fits into 63 bits, also one in quotes; else None."""
+    """An integer that fits into 63 bits, also one as text; else None."""
     if type(value) is not int:
         try:
             value = int(value)
@@ -76,22 +79,22 @@ def int_or_none(value: Any) -> Optional[int]:
 
 
 def within(flops: int) -> int:
-    """What a column takes."""
+    """FLOPs, limited to what a column can hold."""
     return min(max(flops, 0), LIMIT)
 
 
 class Kind(NamedTuple):
-    """What spans are told apart by: torch's key_averages() adds up those of one kind."""
+    """The kind of a span: torch's key_averages() adds up the spans of one kind."""
     name: str
     device: bool          # ran on a device
     annotation: bool      # a range of the program's
     category: str
     shapes: str = ""
-    group: Any = None     # what a table by something else than the name asks for
+    group: Any = None     # result of Wanted.group
 
     @property
     def is_async(self) -> bool:
-        """It is a transfer's range: in no tree, and its time is nobody's."""
+        """Whether it is the range of a transfer, which has no place in the tree."""
         return self.category == "user_annotation" and self.name.startswith(ASYNC_RANGES)
 
 
@@ -105,29 +108,29 @@ class Row:
         self.start, self.end = columns.new("q"), columns.new("q")
         self.kind = columns.new("i")
         self.external = columns.new("q")     # External id; 0 for none
-        # These are empty unless stacks are asked for.
+        # These are empty unless stacks are wanted.
         self.stack = columns.new("i")        # number in Spans.stacks; -1 for none
         self.sequence = columns.new("q")     # Sequence number; -1 for none
-        self.forward = columns.new("b")      # 1: of the backward pass, it tells the thread of the forward one
-        self.flops = columns.new("q")        # -1 for none; below: -2 - FLOPs that the trace does not tell
-        # Empty if they are: the few spans whose FLOPs the trace does not tell, ascending, and what they are.
+        self.forward = columns.new("b")      # 1: in the backward pass, with the thread of the forward operator
+        self.flops = columns.new("q")        # -1 for none; lower: -2 - FLOPs that are not in the trace
+        # Empty if stacks are wanted: the few spans whose FLOPs are not in the trace, ascending, and their FLOPs.
         self.shaped, self.shaped_flops = columns.new("q"), columns.new("q")
 
     def flops_of(self, index: int) -> int:
-        """FLOPs of a span that the trace does not tell. Without stacks."""
+        """FLOPs of a span that are not in the trace. Only without stacks."""
         at = bisect.bisect_left(self.shaped, index) if self.shaped else 0
         return self.shaped_flops[at] if at < len(self.shaped) and self.shaped[at] == index else 0
 
 
 class Functions:
-    """Python functions that run in each other: each way in which they do has a number; 0 is none."""
+    """Nested Python functions: each nesting has a number; 0 is none."""
 
     def __init__(self) -> None:
         self._numbers: Dict[Tuple[int, int], int] = {}
         self._entries: List[Tuple[int, int]] = [(-1, 0)]
 
     def number(self, kind: int, outer: int) -> int:
-        """A function of this kind that runs in others."""
+        """The number of a function of this kind inside the nesting `outer`."""
         key = (kind, outer)
         number = self._numbers.get(key)
         if number is None:
@@ -136,45 +139,45 @@ class Functions:
         return number
 
     def kinds(self, number: int) -> Iterator[int]:
-        """Their kinds, innermost first."""
+        """The kinds of a nesting, innermost first."""
         while number:
             kind, number = self._entries[number]
             yield kind
 
 
 class Spans:
-    """What read_spans() found."""
+    """The result of read_spans()."""
 
     def __init__(self) -> None:
         self.kinds: List[Kind] = []
         self.columns = Columns()
         self.progress: Optional[Progress] = None  # of walk()
         self.rows: Dict[Any, Row] = {}
-        self.operator_rows: Set[Any] = set()  # places of those that hold more than calls
-        self.stacks: List[str] = []          # as in `Call stack`: innermost first, ";" behind each
-        self.functions = Functions()         # that walk() came through
+        self.operator_rows: Set[Any] = set()  # places of rows that hold more than calls
+        self.stacks: List[str] = []          # as in `Call stack`: innermost first, ";" after each
+        self.functions = Functions()         # filled by walk()
         # device spans: sums by kind, and work by External id
         self.device_count: Dict[int, int] = {}
         self.device_time: Dict[int, int] = {}
         self.work_external, self.work_time = self.columns.new("q"), self.columns.new("q")
         self.work_marks = bytearray(MARKS)   # by remainder of the External ids: whether there may be work
-        self.work_kind, self.work_start, self.work_duration = (self.columns.new(typecode) for typecode in "iqq")  # where asked for
+        self.work_kind, self.work_start, self.work_duration = (self.columns.new(typecode) for typecode in "iqq")  # with Wanted.work
         self.loose_time: Dict[int, int] = {}  # async ranges: by kind
         self.loose_count: Dict[int, int] = {}
-        self.first: Dict[int, Tuple[int, int]] = {}  # by kind, for those: start and -end of the first
-        self.below: Dict[Tuple[int, int], List[int]] = {}  # kind of an operator and of a library's call right in it: calls, self, total, on the GPU
-        self.flops: Dict[int, int] = {}      # by kind, where the trace tells them
-        # [memory] events, and the threads they were on
+        self.first: Dict[int, Tuple[int, int]] = {}  # start and -end of the first one by kind, for device spans and async ranges
+        self.below: Dict[Tuple[int, int], List[int]] = {}  # by kind of an operator and of a library's call in it: calls, self, total, GPU time
+        self.flops: Dict[int, int] = {}      # by kind, those in the trace
+        # [memory] events, and their threads
         self.memory_time, self.memory_bytes, self.memory_device = (self.columns.new("q") for _ in range(3))
-        # where asked for: number of the thread and of the device, address, total behind it
+        # with Wanted.memory: number of the thread and of the device, address, total after the event
         self.memory_more: List[Any] = [self.columns.new(typecode) for typecode in "iiqq"]
         self.memory_threads: List[Any] = []
         self.memory_devices: List[str] = []
         self.steps: List[Tuple[int, int, str]] = []  # start, end, name
-        self.stepping: Any = None            # place of the thread that the first step names
+        self.stepping: Any = None            # place of the thread named by the first step
         self.bad = 0                         # spans without a usable time
         self.has_shapes = self.has_stacks = self.has_modules = self.has_memory = self.has_work = False
-        self.by_call = True                  # External ids link no operators: they repeat the correlation, as old ones do
+        self.by_call = True                  # External ids do not link operators, but repeat the correlation, as in old traces
         self.device_name = "CUDA"
         self.metadata: Dict[str, Any] = {}
         self._numbers: Dict[Kind, int] = {}
@@ -188,14 +191,14 @@ class Spans:
         return number
 
     def row(self, place: Any) -> Row:
-        """The row of a thread, new where there was none."""
+        """The row of a thread; makes it if needed."""
         row = self.rows.get(place)
         if row is None:
             row = self.rows[place] = Row(self.columns)
         return row
 
     def read_again(self) -> None:
-        """All rows in memory or in another file, so that they can be appended to once more."""
+        """Copies all rows to new columns, so that they can be appended to again."""
         whole, self.columns = self.columns, Columns()
         whole.finish()
         for row in self.rows.values():
@@ -206,7 +209,7 @@ class Spans:
         self.memory_more = [_copied(whole.whole(one), self.columns) for one in self.memory_more]
 
     def finish(self, with_progress: bool) -> None:
-        """Puts in order what is searched later."""
+        """Sorts what is searched later."""
         columns = self.columns
         columns.finish()
         if with_progress:  # each is sorted, then looked at
@@ -225,7 +228,7 @@ class Spans:
             self.progress.close()
 
     def _sort_memory(self, times: Any, sizes: Any, device_sizes: Any) -> None:
-        """[memory] events in order of time, with sums; and how many spans cover them, as differences, to be filled."""
+        """Sorts [memory] events by time and adds sums, and a column for how many spans cover them, as differences, still empty."""
         columns = Columns()
         found = [columns.new("q") for _ in range(6)]
         time, size, device_size, sums, device_sums, seen = found
@@ -263,8 +266,8 @@ class Spans:
         return 0
 
     def step_places(self) -> Tuple[List[Any], Any]:
-        """Rows that hold steps only, as cprof's do, and the thread that the steps are of: the one that they name, else the one
-        that does most, of two the one that began earlier."""
+        """Rows that hold only steps, as cprof's do, and the thread that the steps belong to: the one that they name, else the one
+        with the most spans, and of several the one that began first."""
         apart = [place for place, row in self.rows.items()
                  if all(self.kinds[number].name == STEPS for number in set(row.kind))]
         if not apart:
@@ -278,7 +281,7 @@ class Spans:
                           key=lambda place: min(self.rows[place].start))
 
     def uncovered_memory(self) -> Iterator[int]:
-        """[memory] events in no span's time. After the walks."""
+        """[memory] events in no span's time. Only after the walks."""
         depth = 0
         for i in range(len(self.memory_time)):
             depth += self.memory_seen[i]
@@ -324,7 +327,7 @@ def in_order(n: int, key: Any, progress: Optional[Progress] = None, piece: Any =
         return piece(0, n)
     columns = Columns()
     numbers, pieces = columns.new("i"), range(0, n, SORTED_AT_ONCE)
-    apart = False  # pieces follow each other
+    apart = False  # the pieces overlap
     before = None
     for at in pieces:
         found = piece(at, min(at + SORTED_AT_ONCE, n))
@@ -344,7 +347,7 @@ def in_order(n: int, key: Any, progress: Optional[Progress] = None, piece: Any =
 
 
 def in_time(start: Any, end: Any, progress: Optional[Progress] = None) -> Iterable[int]:
-    """The numbers of spans in order of time: what holds others stands before them."""
+    """The numbers of spans in order of time: a span comes before those that it holds."""
     if len(start) >= AT_A_TIME and fast_numpy() is not None:
         return itertools.chain.from_iterable(part.tolist() for part in parts_in_time(start, end, progress))
     return _merged_in_time(start, end, progress)
@@ -360,7 +363,7 @@ def _merged_in_time(start: Any, end: Any, progress: Optional[Progress]) -> Itera
 
 
 def parts_in_time(start: Any, end: Any = None, progress: Optional[Progress] = None) -> Iterator[Any]:
-    """What in_time() gives, in arrays of numpy. Without ends: in the order of the starts."""
+    """The result of in_time() in arrays of numpy. Without ends: in the order of the starts."""
     numpy = fast_numpy()
     starts, ends = (numpy.frombuffer(one, "q") if one is not None else None for one in (start, end))
     size = min(SORTED_AT_ONCE, AT_A_TIME)
@@ -377,7 +380,7 @@ def parts_in_time(start: Any, end: Any = None, progress: Optional[Progress] = No
         found = numpy.concatenate((waiting, numpy.arange(at, min(at + size, len(starts)))))
         begun = starts[found]
         found = found[numpy.lexsort((found, -ends[found], begun) if ends is not None else (found, begun))]
-        # what no later one can stand before
+        # those that no later span can precede
         done = len(found) if n == len(places) - 1 else int(numpy.searchsorted(starts[found], least[n + 1], "left"))
         waiting = found[done:]
         forget()
@@ -388,7 +391,7 @@ def parts_in_time(start: Any, end: Any = None, progress: Optional[Progress] = No
 
 
 def of_frames(text: str, frames: Any) -> str:
-    """The stack of a frame of stackFrames, as `Call stack` has it."""
+    """The stack of a frame of stackFrames, in the form of `Call stack`."""
     found: List[str] = []
     at: Any = text[len(FRAME):]
     while type(frames) is dict and at is not None and len(found) < DEEPEST_STACK:
@@ -407,25 +410,25 @@ def module_of(event: Dict[str, Any]) -> Optional[str]:
 
 
 def text_of(value: Any) -> str:
-    """A name, whatever the trace has in its place."""
+    """The value as text, of whatever type it is."""
     return value if type(value) is str else str(value)
 
 
 def args_of(event: Dict[str, Any]) -> Dict[str, Any]:
-    """The event's args, empty when they are no object."""
+    """The event's args; empty if they are no object."""
     args = event.get("args")
     return args if type(args) is dict else {}
 
 
 def plain_shapes(dims: Any) -> str:
-    """Input shapes as torch's tables have them: a list of tensors is []."""
+    """Input shapes as in torch's tables: a list of tensors is []."""
     if type(dims) is not list:
         return "[]"
     return str([[] if type(one) is not list or any(type(size) is list for size in one) else one for one in dims])
 
 
 def number_in(numbers: Dict[Any, int], key: Any, texts: List[Any]) -> int:
-    """The number of a key; texts has the keys by number."""
+    """The number of a key, new if needed; texts has the keys by number."""
     number = numbers.get(key)
     if number is None:
         number = numbers[key] = len(texts)

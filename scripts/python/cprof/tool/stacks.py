@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stacks for FlameGraph and speedscope: torch.profiler's export_stacks(), from a trace.
 
-A line for each span that has a stack: its frames, outermost first, and its self time in whole microseconds. With a stack
-of its own an operator counts where it was called; in a trace of torch.profiler (with_stack=True) the Python functions are
-spans themselves. The frames in which PyTorch calls the profiler itself, innermost in a stack, are left out: a flame graph would show
-all time in them.
+Writes a line for each span that has a stack: its frames, outermost first, and its self time in whole microseconds. If an operator
+has a stack of its own, its time counts where it was called; in a trace of torch.profiler (with_stack=True) the Python functions
+are spans themselves. The innermost frames, in which PyTorch calls the profiler, are left out, since a flame graph would show all
+time in them.
 
     cprof stacks -o stacks.html
     cprof stacks rank0.5.pt.trace.json -o out.stacks && flamegraph.pl out.stacks > out.svg
 
-A name that ends in .html makes a flame graph: one page of at most 1 MB that asks the network for nothing. In it each stack
-ends with the operator, or call, whose time it is.
+An output name that ends in .html makes a flame graph: one page of at most 1 MB that needs no network. In it each stack ends
+with its operator or call.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from cprof.tool.span_tree import walk
 from cprof.tool.span_reader import Wanted, read_spans
 from cprof.tool.spans import Spans
 
-HELP = "stacks with their times: a flame graph, or lines for FlameGraph and speedscope (torch.profiler's export_stacks)"
+HELP = "write stacks with their times: a flame graph, or lines for FlameGraph and speedscope (torch.profiler's export_stacks)"
 METRICS = ("self_cpu_time_total", "self_cuda_time_total")
 _RECORDING = re.compile(r"(.*\(\d+\): )?(at::RecordFunction::|c10::Dispatcher::runRecordFunction)", re.S)
 _CLEAN = str.maketrans(dict.fromkeys(" ;\t\n\r\v\f\x85\u2028\u2029", "_"))
@@ -54,7 +54,7 @@ def _line_of(stack: List[str]) -> str:
 
 
 def _stacks(spans: Spans, metric: str, show: Callable[[List[str]], Any]) -> Iterator[Tuple[Any, str, int]]:
-    """Of each span with a stack: what is shown of that, its name, and its time in nanoseconds."""
+    """For each span with a stack: the converted stack, the span's name, and its time in nanoseconds."""
     finder = StackFinder(spans, 1, show)
     for place, row in spans.rows.items():
         for node in walk(spans, row, True):

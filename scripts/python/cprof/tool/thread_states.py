@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one thread does at each time, and in words: an operator, Python between two, the DataLoader, a collective.
+"""What one thread does at each time, also in words: an operator, Python between two operators, the DataLoader, a collective.
 
-An operator of the backward pass has the line of the forward operator that it belongs to, where one thread runs both: their sequence numbers are one."""
+An operator of the backward pass gets the line of its forward operator if one thread runs both: they have the same sequence number."""
 
 import bisect
 import itertools
@@ -18,19 +18,19 @@ OPTIMIZER = "Optimizer."
 COLLECTIVE = re.compile(r"c10d::|record_param_comms$|gloo:|mpi:|ucc:|P?MPI_")
 _FRAMES_OF_OTHERS = re.compile(r"^(<|torch/|threading\.py|multiprocessing/|importlib/|.*/site-packages/|nn\.Module: |runpy\.py|contextlib\.py)|^[^ ]+ \([^()]*\.so|\.so\)$")
 _LINE = re.compile(r".*\(\d+\): ")
-FORWARD_MOST = 1 << 16    # sequence numbers whose forward operators are known at a time
+FORWARD_MOST = 1 << 16    # sequence numbers whose forward operators are kept
 
 
 class Cause(NamedTuple):
-    """Why a moment was lost."""
-    what: str             # "operator", "python", "call", "data", "collective", or "" where it is not known
-    name: str             # of the operator, call or range; of Python: the operator before
+    """Why time was lost."""
+    what: str             # "operator", "python", "call", "data", "collective", or "" if unknown
+    name: str             # of the operator, call or range; for Python: of the operator before
     line: str = ""        # innermost line of the program's
-    to_line: str = ""     # of Python: the line that goes on
+    to_line: str = ""     # for Python: the line of the next operator
     on_gpu: bool = True   # the operator launches work
     optimizer: bool = False
     module: str = ""
-    direct: bool = False  # that line calls the operator, and no library does
+    direct: bool = False  # that line itself calls the operator, not a library
 
 
 NOBODY = Cause("", "")
@@ -42,34 +42,34 @@ def is_own_frame(frame: str) -> bool:
 
 
 def line_of(frames: List[str]) -> str:
-    """The innermost line of the program's own; of library code where there is no other."""
+    """The innermost line of the program's own, else of library code."""
     lines = [frame for frame in frames if _LINE.match(frame)]
     own = next(filter(is_own_frame, lines), None)
     return own or (lines[0] if lines else "")
 
 
 class State(NamedTuple):
-    """What a thread does: kinds are numbers in Spans.kinds, -1 for none."""
+    """What a thread does. Kinds are numbers in Spans.kinds, -1 for none."""
     data: int = -1
     operator: int = -1
     stack: int = -1
     collective: int = -1
     optimizer: bool = False
     function: int = -1
-    forward: int = -1     # stack of the forward operator that it belongs to
-    # where it is in no operator: the one before and the one behind
+    forward: int = -1     # stack of its forward operator
+    # outside operators: the operator before and the one after
     before: int = -1
     before_stack: int = -1
     behind_stack: int = -1
 
     @property
     def caller(self) -> int:
-        """Stack of the operator, of the backward pass of the one in the forward pass."""
+        """The operator's stack; in the backward pass that of its forward operator."""
         return self.forward if self.forward >= 0 else self.stack
 
 
 class ThreadStates:
-    """What one thread did at each time."""
+    """The states of one thread."""
 
     def __init__(self, spans: Spans, row: Optional[Row]) -> None:
         self._spans, self._columns = spans, Columns()
@@ -77,7 +77,7 @@ class ThreadStates:
         self.states: List[State] = [State()]
         self._put_last = -1
         self._numbers: Dict[State, int] = {self.states[0]: 0}
-        self.launching: Dict[Tuple[int, int], bool] = {}  # (operator, stack): whether it makes calls of a device's
+        self.launching: Dict[Tuple[int, int], bool] = {}  # by operator and stack: whether it calls a device's API
         self._causes: Dict[int, Cause] = {}
         self._words_of: Dict[Cause, Cause] = {}
         if row is not None:
@@ -100,15 +100,15 @@ class ThreadStates:
         return number
 
     def _put(self, time: int, number: int) -> None:
-        if number != self._put_last:  # what runs inside an operator makes no pieces of it
+        if number != self._put_last:  # spans inside an operator do not split it
             self._put_last = number
             self.at.append(time)
             self.number.append(number)
 
     def _between(self, idle: int, before: int, behind: int) -> int:
-        """The number of a state without an operator, between the operators of two others; behind: 0 for none."""
+        """The number of a state between two operators; behind: the state after it, 0 for none."""
         state, one, other = self.states[idle], self.states[before], self.states[behind]
-        within = one.forward >= 0 and other.forward >= 0  # of the backward pass
+        within = one.forward >= 0 and other.forward >= 0  # in the backward pass
         return self._number(state._replace(before=one.operator, before_stack=one.forward if within else one.stack,
                                            behind_stack=other.forward if within else other.stack))
 
@@ -121,8 +121,8 @@ class ThreadStates:
         is_operator = [kind in ("call", "operator") for kind in kinds]
         has_stacks = len(row.stack) > 0
         forward: Dict[int, int] = {}                # stack by sequence number, of forward operators
-        ends: List[int] = []                        # of the spans that are open and changed the state,
-        opened: List[int] = []                      # and which it then was
+        ends: List[int] = []                        # of the open spans that changed the state,
+        opened: List[int] = []                      # and the states that they changed it to
         inner: Dict[Tuple[int, int, int, int], int] = {}    # by state, kind, stack and stack of the forward operator: the state in such a span
         between: Dict[Tuple[int, int, int], int] = {}
         launching = set()
@@ -212,7 +212,7 @@ class ThreadStates:
         return state._replace(collective=kind) if is_collective else state
 
     def pieces(self, start: int, end: int) -> Iterator[Tuple[int, int, int]]:
-        """The time between in pieces of one state: start, end, number."""
+        """The time between start and end in pieces of one state: start, end, number."""
         at = max(bisect.bisect_right(self.at, start) - 1, 0)
         if not len(self.at) or start < self.at[0]:
             until = min(end, self.at[0]) if len(self.at) else end

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time goes: operators and ranges by their self time, the largest first.
+"""Shows where the time goes: operators and ranges by their self time, the largest first.
 
     cprof top                       the newest run
     cprof top RUN --by line         by lines of the program: record with --with-stack
     cprof top RUN --torch           the table of torch.profiler's key_averages()
 
-The times are on the GPU where something ran there, else on the CPU. "self" is a row's time without what it calls. On the GPU it is the work
-that the row itself launched. What a library did for an operator, such as sgemm_, stands below it where the trace is read. FLOP/s are those of
-the whole operator. Below the table stands how much of the steps lies outside operators.
+The times are GPU times if anything ran on a GPU, else CPU times. "self" is a row's time without what it calls; on the GPU it is the
+work that the row itself launched. What a library did for an operator, such as sgemm_, is listed below the operator if the trace is
+read. FLOP/s are those of the whole operator. The last lines show how much of the steps lies outside operators.
 
-cprof leaves a table beside each trace that it writes (TRACE.top), so that the answer of a large one is there at once. Where that is missing
-or older than the trace, and for all that is grouped, the trace is read. One line says when the table was used.
-Several traces are added up. --sort-by, and --json and --csv, which have all rows, name the columns as torch does.
+cprof leaves a table beside each trace that it writes (TRACE.top), so that the command answers at once for a large trace. If the table
+is missing or older than the trace, and for all grouped tables, the command reads the trace. A line tells when the table was used.
+Several traces are added up. --sort-by, --json and --csv name the columns as torch does. --json and --csv have all rows.
 """
 
 import argparse
@@ -29,10 +29,10 @@ from cprof.tool.given import add_traces, row_limit, traces_of
 from cprof.tool.screen import data, put
 from cprof.tool.top_table import ROWS, Table
 
-HELP = "where the time goes: operators by self time, or sums by step, module, line, kernel, device or category"
+HELP = "show where the time goes: operators by self time, or sums by step, module, line, kernel, device or category"
 TORCHS = 100      # rows that torch shows
 SMALL = 16 << 20  # bytes of text
-GZIP_RATIO = 12   # of traces, about
+GZIP_RATIO = 12   # about that of traces
 
 
 def _depth(text: str) -> int:
@@ -48,26 +48,26 @@ _depth.__name__ = "number of frames"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
     parser.add_argument("--sort-by", metavar="KEY", help="one of " + ", ".join(SORT_KEYS))
-    parser.add_argument("--row-limit", type=row_limit, metavar="N", help="rows shown; -1: all (default 20; --torch: 100; --json, --csv: all)")
+    parser.add_argument("--row-limit", type=row_limit, metavar="N", help="number of rows to show; -1: all (default 20; --torch: 100; --json, --csv: all)")
     parser.add_argument("--torch", action="store_true",
-                        help="torch.profiler's own layout, in the order of the trace unless --sort-by is given; also with --group-by-...")
+                        help="torch.profiler's own layout, in the order of the trace without --sort-by; also with --group-by-...")
     parser.add_argument("--group-by-input-shape", action="store_true", help="a row for each operator and its input shapes")
     parser.add_argument("--group-by-stack-n", type=_depth, default=0, metavar="N",
                         help="a row for each operator and the N innermost frames that called it")
     parser.add_argument("--include-python-functions", action="store_true",
                         help="also a row for each Python function of a trace of torch.profiler's")
     parser.add_argument("--from-trace", action="store_true",
-                        help="read the trace even where cprof left the table beside it (TRACE.top)")
+                        help="read the trace even if there is a table beside it (TRACE.top)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--by", choices=BY, help="sums of self times by something else than the operator's name")
-    form.add_argument("--compare", action="store_true", help="of two traces or runs: the same as cprof compare")
+    form.add_argument("--compare", action="store_true", help="compare two traces or runs, like cprof compare")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="one JSON object; times in microseconds, memory in bytes")
     output.add_argument("--csv", action="store_true", help="comma-separated values, with a line of names")
 
 
 def _refuse(args: argparse.Namespace) -> None:
-    """What would be left out of account."""
+    """Refuses options that would have no effect."""
     if args.sort_by is not None and args.sort_by.replace("xpu", "cuda").replace("device", "cuda") not in SORT_KEYS:
         raise Problem(f"cannot sort by {args.sort_by!r}: take one of {' '.join(SORT_KEYS)}")
     grouped = args.group_by_input_shape or args.group_by_stack_n
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_small(path: str) -> bool:
-    """Whether reading the trace takes no time that people notice: it tells more than the table beside it."""
+    """Whether the trace is read so fast that nobody notices: it has more than the table beside it."""
     try:
         return os.path.getsize(path) * (GZIP_RATIO if path.endswith(".gz") else 1) <= SMALL
     except OSError:
@@ -111,7 +111,7 @@ def _is_small(path: str) -> bool:
 
 
 def _limit(args: argparse.Namespace, rows: int) -> int:
-    """How many rows are shown."""
+    """The number of rows to show; -1 for all."""
     return args.row_limit if args.row_limit is not None else -1 if args.json or args.csv else rows
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table that cprof leaves beside a trace, TRACE.top: what read_spans() and walk() would find in the trace, added up while
-it was written (writer/sums/top.h).
+"""The table that cprof leaves beside a trace, TRACE.top: the sums that read_spans() and walk() would find in the trace, added up
+while it was written (writer/sums/top.h).
 
-    rows, why = load("rank0.5.pt.trace.json")   # rows is None where there is no such table, or it is of another trace
+    table, why = load("rank0.5.pt.trace.json")   # table is None if there is none, or it is of another trace
 """
 
 import json
@@ -17,19 +17,19 @@ MOST_BYTES = 64 << 20  # of a table
 MOST_LINE = 1 << 20    # bytes
 MOST_ROWS = 16384      # KINDS_MOST in writer/sums/top.c
 _TAIL = 4096
-_NUMBERS = 15          # behind the name
+_NUMBERS = 15          # of a row, after the name
 
 
 class Table(NamedTuple):
-    """What is in the file."""
+    """The content of the file."""
     path: str
     memory: bool           # tensor memory was recorded
-    flops: Any             # what stands in the trace as cprof.flops
+    flops: Any             # cprof.flops of the trace
     rows: List[List[Any]]  # name, then the numbers in top_finish()'s order
 
 
 def load(trace: str) -> Tuple[Optional[Table], str]:
-    """The table of a trace; else None and, where there is a table but not of this state of the trace, why it is not used."""
+    """The table of a trace; else None and, if there is a table that does not fit the trace, why it is not used."""
     path = trace + SUFFIX
     try:
         with open_regular(path, MOST_BYTES) as file, open_regular(trace) as traced:

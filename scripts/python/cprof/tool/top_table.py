@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of `cprof top` for people: operators and ranges by self time, what a library did for an operator below it, fitted to the terminal.
+"""The table of `cprof top` for people, fitted to the terminal: operators and ranges by self time, and below an operator the calls of libraries.
 
-With a GPU the times are those of the work that a row launched, so that no kernel counts twice; what nobody launched has one row. The rows of
-steps are none of it: their self time is what lies outside of operators."""
+With a GPU the times are those of the work that a row launched, so that no kernel counts twice. Work that no row launched has one row. Steps
+have no row: their self time is the time outside operators."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from cprof.tool.rates import lines_of
 from cprof.tool.steps import STEPS
 
 ROWS = 20
-WIDTH = 120          # where there is no terminal
+WIDTH = 120          # without a terminal
 BAR = 10             # characters
 NAME_LEAST = 16
 TITLES = ("name", "self", "share", "", "total", "calls", "memory", "FLOP/s")
@@ -33,12 +33,12 @@ class _Line(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """What it is sorted by: with what stands below it."""
+        """The sort key: its self time and those of the lines below it."""
         return self.self_ns + sum(one.self_ns for one in self.below)
 
 
 def rate(flops: int, ns: int) -> str:
-    """FLOPs in a time, per second."""
+    """FLOPs per second, as text."""
     per_s = flops * 1e9 / ns if ns > 0 else 0.0
     for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("K", 1e3)):
         if per_s >= scale:
@@ -47,7 +47,7 @@ def rate(flops: int, ns: int) -> str:
 
 
 class Table:
-    """What is shown of the averages."""
+    """The averages as a table."""
 
     def __init__(self, averages: Averages, sort_by: Optional[str], limit: int) -> None:
         rows = averages.sorted_by(sort_by)
@@ -74,16 +74,16 @@ class Table:
         return row.self_cpu_ns if own else row.cpu_ns
 
     def _times(self, sums: List[int]) -> Tuple[int, int]:
-        """Self and total of a library's calls, as Spans.below has them."""
+        """Self and total time of a library's calls in Spans.below."""
         return (sums[3], sums[3]) if self.on_gpu else (sums[1], sums[2])
 
     def _line(self, row: Average, of_gpu: bool) -> _Line:
         below = [_Line("  " + name, *self._times(sums), sums[0]) for name, sums in self.averages.below.get(row.key, {}).items()]
-        elsewhere = [calls[row.key] for calls in self.averages.below.values() if row.key in calls]  # what stands below others
+        elsewhere = [calls[row.key] for calls in self.averages.below.values() if row.key in calls]  # listed below others
         own, total = (self._ns(row, is_own) - sum(self._times(sums)[not is_own] for sums in elsewhere) for is_own in (True, False))
         return _Line(row.key, own, total, row.count - sum(sums[0] for sums in elsewhere),
                      row.self_device_memory_usage if of_gpu else row.self_cpu_memory_usage,
-                     0 if elsewhere else row.flops,  # known for all its calls only
+                     0 if elsewhere else row.flops,  # known only as the sum of all its calls
                      tuple(sorted(below, key=lambda line: (-line.self_ns, line.name))))
 
     def _cells(self, line: _Line) -> List[str]:
@@ -93,7 +93,7 @@ class Table:
                 rate(line.flops, line.total_ns)]
 
     def text(self) -> str:
-        """All lines, each with its end."""
+        """All lines, each with a newline."""
         shown = self.lines if self.limit < 0 else self.lines[:self.limit]
         cells = [self._cells(line) for one in shown for line in (one, *one.below)]
         used = [at for at in range(len(TITLES)) if at < 6 or any(line[at] for line in cells)]
@@ -114,12 +114,12 @@ class Table:
 
 
 def _columns() -> int:
-    """Of the terminal."""
+    """The width of the terminal."""
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH
 
 
 def bar(share: float) -> str:
-    """As long as the share, 0 to 1."""
+    """A bar whose length shows the share, 0 to 1."""
     utf8 = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "") == "utf8"
     eighths = round(max(0.0, min(share, 1.0)) * BAR * 8)
     if not utf8:
@@ -128,7 +128,8 @@ def bar(share: float) -> str:
 
 
 def fitted(lines: List[List[str]]) -> str:
-    """The lines, of which the first has the titles, as columns, the first and the bar (which has no title) to the left. Names give way where the terminal is narrow, then the bar, then the last columns."""
+    """The lines as columns; the first line has the titles. The names and the bar (without a title) are aligned left. On a narrow terminal names are
+    shortened, then the bar is left out, then the last columns."""
     width = _columns()
     while len(lines[0]) > 3 and NAME_LEAST + _needed(lines) > width:
         at = lines[0].index("") if "" in lines[0] else len(lines[0]) - 1
@@ -144,5 +145,5 @@ def fitted(lines: List[List[str]]) -> str:
 
 
 def _needed(lines: List[List[str]]) -> int:
-    """Characters beside the names."""
+    """The width of all columns except the names."""
     return sum(2 + max(len(line[at]) for line in lines) for at in range(1, len(lines[0])))

@@ -5,14 +5,14 @@
     cprof trigger --all-ranks --seconds 2
     srun cprof trigger --all-ranks --from 5000 --steps 3
 
-The programs must run under CPROF_TRIGGER=socket (cprof run --trigger socket). Only processes of this user on this machine
-are asked; on several machines run the command on each (srun, mpirun), with --from. Each trace's path is printed when it is
-whole. After ^C the windows go on.
+The programs must run under CPROF_TRIGGER=socket (cprof run --trigger socket). The command asks only processes of this user on this
+machine. For several machines run it on each (srun, mpirun), with --from. It prints the path of each trace that is whole. After
+^C the windows go on.
 
-Several processes that are near the same step are asked to begin with one that all of them reach in about a second, so that
-their traces are of the same steps; --from names that step.
+If several processes are near the same step, the command asks them to begin with a step that all of them reach in about a second,
+so that their traces have the same steps. --from names that step.
 
-The exit code is 2 when one of them could not record."""
+The exit code is 2 if one of them could not record."""
 
 import argparse
 import contextlib
@@ -32,26 +32,26 @@ from cprof.tool.screen import put
 HELP = "record a window in a running program"
 LINE_MOST = 8192
 SECONDS_LEAST, SECONDS_MOST = 0.001, 86400  # preload/steps/trigger.c
-WAIT_MOST_S = 3600.0                        # at a time: select() takes no more than some weeks
-LOOK_S = 0.3                                # between two looks at where ranks are: longer than they let a client wait
-ANSWER_S = 5.0                              # for that, and for a place in the queue of a process
-LINES_MOST = 10000                          # of one process's answer; a line for each trace
-MEETING_S = 1.0                             # until a request has reached all of them
+WAIT_MOST_S = 3600.0                        # longest wait of a call: select() accepts no more than some weeks
+LOOK_S = 0.3                                # between two status requests to the ranks: longer than they let a client wait
+ANSWER_S = 5.0                              # longest wait for a status, and for a place in the queue of a process
+LINES_MOST = 10000                          # of one process's answer, which has a line for each trace
+MEETING_S = 1.0                             # until a request has reached all processes
 STEPS_MOST, STEP_MOST = 2**31 - 1, (2**63 - 1) // 2  # preload/steps/trigger.c, preload/settings/demands.h
 LISTENING = re.compile(r"@(cprof-\d+-\d+)$")  # preload/steps/trigger.h has the protocol
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Who is asked, and for what."""
-    parser.add_argument("pids", nargs="*", type=int, metavar="PID", help="a process")
-    parser.add_argument("--all-ranks", "-a", action="store_true", help="every process of this user that listens")
+    """Adds the options: which processes, and what to record."""
+    parser.add_argument("pids", nargs="*", type=int, metavar="PID", help="a process to ask")
+    parser.add_argument("--all-ranks", "-a", action="store_true", help="ask every process of this user that listens")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, metavar="N", help="N whole steps (default: as many as --active said)")
+    length.add_argument("--steps", type=int, metavar="N", help="record N whole steps (default: the number of the setting --active)")
     parser.add_argument("--from", dest="first", type=int, metavar="K",
-                        help="begin with step K (default: with the next, for several processes with one that all of them reach)")
-    length.add_argument("--seconds", type=float, metavar="S", help="from now on")
-    length.add_argument("--status", action="store_true", help="only say where the processes stand")
-    parser.add_argument("--timeout", type=float, metavar="S", help="do not wait longer for the traces")
+                        help="begin with step K (default: the next one; for several processes a step that all of them reach)")
+    length.add_argument("--seconds", type=float, metavar="S", help="record from now on, for S seconds")
+    length.add_argument("--status", action="store_true", help="only show the state and the step of the processes")
+    parser.add_argument("--timeout", type=float, metavar="S", help="wait at most S seconds for the traces")
 
 
 class Peer(NamedTuple):
@@ -62,7 +62,7 @@ class Peer(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where a process listens; its pid, where the user named it."""
+    """The address at which a process listens, and its pid if the user named it."""
     address: str
     pid: Optional[int]
 
@@ -80,14 +80,14 @@ def _address_of(pid: int) -> str:
 
 
 def _is_ours(user: int, named: bool) -> bool:
-    """Whether the process of this user may be asked: one of our own or of root. Root may ask anybody's, but only where it names the process."""
+    """Whether a process of that user may be asked: our own user or root. Root may ask every user's process, but only by naming it."""
     if user != 0 and user == _unmapped_user():
         return False
     return user in (os.geteuid(), 0) or named and os.geteuid() == 0
 
 
 def _unmapped_user() -> Optional[int]:
-    """Whom every user looks like that has no number here; None where all users have one, outside of user namespaces."""
+    """The number that stands for all users without a number here; None outside of user namespaces, where all users have one."""
     try:
         everybody = re.fullmatch(r"\s*0\s+0\s+4294967295\s*", read_text("/proc/self/uid_map"))
         return None if everybody else int(read_text("/proc/sys/kernel/overflowuid"))
@@ -96,7 +96,7 @@ def _unmapped_user() -> Optional[int]:
 
 
 def _connect(address: str, expected: Optional[int], wait: float) -> Optional[Peer]:
-    """The process at an address; None when nobody of this user is there. A BlockingIOError where its queue is full for so many seconds."""
+    """The process at an address; None if there is none of this user. Raises a BlockingIOError if its queue is full for `wait` seconds."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         seconds = max(wait, 0.001)  # 0 would be for ever
@@ -116,8 +116,8 @@ def _connect(address: str, expected: Optional[int], wait: float) -> Optional[Pee
 
 
 def _connected(targets: List[Target]) -> Dict[Target, Optional[Peer]]:
-    """Who is at each address; none for a stranger. Those whose queue is full, which other users may see to, are waited for afterwards, and left
-    out when it stays so."""
+    """The process at each address; None for another user's. If a queue is full, which other users can cause, waits for it at the end, and leaves
+    the process out if it stays full."""
     found: Dict[Target, Optional[Peer]] = {}
     full = []
     for target in targets:
@@ -183,13 +183,13 @@ def _request(args: argparse.Namespace) -> str:
 # ---- where ranks meet -----------------------------------------------------------------------------------------------
 
 class Place(NamedTuple):
-    """Which step a process was in, and when it said so."""
+    """The step that a process was in, and when it answered so."""
     step: int
     at: float
 
 
 def _step_told(peer: Peer, until: float) -> Optional[Place]:
-    """What a process that was asked for its status answers; None: nothing in time."""
+    """The step in a process's answer to "status"; None without an answer in time."""
     text = b""
     try:
         while b"\n" not in text and len(text) < LINE_MOST:
@@ -205,7 +205,7 @@ def _step_told(peer: Peer, until: float) -> Optional[Place]:
 
 
 def _look(targets: List[Target]) -> Dict[str, Place]:
-    """Where the processes are that answer."""
+    """The steps of the processes that answer."""
     peers = {target.address: peer for target, peer in _connected(targets).items() if peer is not None}
     for peer in peers.values():
         try:
@@ -223,8 +223,8 @@ def _look(targets: List[Target]) -> Dict[str, Place]:
 
 
 def meeting_steps(before: Dict[str, Place], now: Dict[str, Place]) -> Dict[str, int]:
-    """For each process that is near the step of others: the step that all of these reach in about a second. They may be of
-    several jobs, each with its own."""
+    """For each process that is near the step of others: the step that all of these reach in about a second. The processes may
+    belong to several jobs, each with its own step."""
     paces = [(now[a].step - before[a].step) / max(now[a].at - before[a].at, 1e-3) for a in now if a in before]
     ahead = math.ceil(max(paces, default=0.0) * MEETING_S) + 2  # the step being run may end at once, and the next has begun then
     groups: List[List[str]] = []
@@ -237,7 +237,7 @@ def meeting_steps(before: Dict[str, Place], now: Dict[str, Place]) -> Dict[str, 
 
 
 def _meeting(args: argparse.Namespace, targets: List[Target]) -> Dict[str, int]:
-    """The step with which each is asked to begin, by address; none: with the next."""
+    """The step with which each process is asked to begin, by address; without one: the next step."""
     if args.first is not None:
         return {target.address: args.first for target in targets}
     if args.status or args.seconds is not None or len(targets) < 2:
@@ -251,7 +251,7 @@ def _meeting(args: argparse.Namespace, targets: List[Target]) -> Dict[str, int]:
 
 
 class _Answers:
-    """What the processes say, until each has said its last word."""
+    """Reads the answers of the processes to the end."""
 
     def __init__(self, peers: List[Peer]) -> None:
         self.failed = False
@@ -262,7 +262,7 @@ class _Answers:
             self._selector.register(peer.connection, selectors.EVENT_READ, peer)
 
     def read(self, timeout: Optional[float]) -> None:
-        """Reads on to the end, or for so long."""
+        """Reads to the end of all answers, or until the timeout."""
         end = None if timeout is None else time.monotonic() + timeout
         while self._selector.get_map():
             left = None if end is None else end - time.monotonic()
@@ -313,7 +313,7 @@ class _Answers:
 
 
 def _opening(word: str, text: str, first: Optional[int]) -> str:
-    """`step=7 steps=3` in words. first: what was asked for."""
+    """`step=7 steps=3` in words. first: the requested first step."""
     values = dict(pair.split("=", 1) for pair in text.split() if "=" in pair)
     step = printable(values.get("step", "?"))
     if word == "open":
@@ -336,7 +336,7 @@ def run(args: argparse.Namespace) -> int:
     if not peers:
         raise Problem("no process of this user listens (is the program under CPROF_TRIGGER=socket, and awake?)")
     answers = _Answers(peers)
-    for peer in peers:  # all of them before the first answer: they are to begin together
+    for peer in peers:  # ask all of them before reading an answer, so that they begin together
         first = "" if peer.first is None else f" from={peer.first}"
         try:
             peer.connection.sendall(f"{request}{first}\n".encode())

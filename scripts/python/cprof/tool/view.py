@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trace as `cprof open` shows it, in Perfetto's own format.
 
-Of a JSON trace Perfetto puts a number behind each row's name, orders rows and processes by its own rules, draws each [memory] event
-as an arrow on its thread, and shows a stack as one long text. In its own format each row has the name and place that the trace gives
-it, [memory] events have a row, and a stack has a line for each frame."""
+For a JSON trace Perfetto appends a number to each row's name, orders rows and processes by its own rules, draws each [memory] event
+as an arrow on its thread, and shows a stack as one long text. In Perfetto's own format each row has the name and place that the trace
+gives it, [memory] events have a row, and a stack has a line for each frame."""
 
 import itertools
 import json
@@ -17,40 +17,40 @@ from cprof.tool.spans import args_of, text_of, to_ns
 
 THREADS, RANGES, MEMORY, COUNTERS = range(4)  # rows of a process, from above
 MEMORY_EVENTS = ("[memory]", "[OutOfMemory]", "[driver memory]", "[driver OutOfMemory]")
-LAST = 1 << 31  # behind rows that have a place
+LAST = 1 << 31  # after all rows that have a sort index
 
 
 class Row:
-    """What a row shows. Times in ns."""
+    """The content of a row. Times in ns."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.slices: List[Tuple[int, int, bytes]] = []   # start, end as a negative number, the rest
         self.instants: List[Tuple[int, bytes]] = []
         self.samples: List[Tuple[int, float]] = []
-        self.arrows: List[Tuple[int, Any, bool]] = []    # when, which, whether it ends here
+        self.arrows: List[Tuple[int, Any, bool]] = []    # time, arrow, whether it ends here
 
 
 class Key(NamedTuple):
-    """Which row of which process."""
+    """A row of a process."""
     pid: Any
     kind: int
     id: Any
 
 
 class View:
-    """Takes the events of a trace, then writes all of it."""
+    """Takes the events of a trace, then writes them all."""
 
     def __init__(self) -> None:
         self.names = Names(_plain)
         self.rows: Dict[Key, Row] = {}
         self.last = 0
-        self._told: Dict[Any, Any] = {}                  # what M events say: by their name, process and thread
+        self._told: Dict[Any, Any] = {}                  # args of M events by name, process and thread
         self._open: Dict[Any, List[Tuple[Key, int, bytes]]] = {}
         self._arrow_starts: Dict[Any, int] = {}
 
     def event(self, event: Dict[str, Any]) -> None:
-        """Any event."""
+        """Takes any event."""
         ph, pid, tid = event.get("ph"), _id(event.get("pid")), _id(event.get("tid"))
         if ph == "M":
             what = text_of(event.get("name"))
@@ -100,7 +100,7 @@ class View:
         self._row(row).arrows.append((at, which, not begins))
 
     def _end_or_begin(self, event: Dict[str, Any], row: Key, which: Any, at: int) -> None:
-        """B and b begin what E and e end; what is inside stands on the row of what is around it."""
+        """Takes B, b, E and e. A nested range goes to the row of the range around it."""
         begun = self._open.setdefault(which, [])
         if event["ph"] in ("B", "b"):
             begun.append((begun[0][0] if begun else row, at, self._body(event)))
@@ -113,7 +113,7 @@ class View:
     # ---- writing ----
 
     def write(self, out: BinaryIO, title: str) -> None:
-        """The file; title: of what is around the processes where there are several."""
+        """Writes the file. title: the name of the row around several processes."""
         for begun in itertools.chain.from_iterable(self._open.values()):
             self._close(begun, self.last)
         file, arrows = Packets(out, self.names), self._arrows()
@@ -130,7 +130,7 @@ class View:
         return place if type(place) in (int, float) and math.isfinite(place) else LAST
 
     def _order(self, key: Key) -> Any:
-        """Threads as the trace orders them, and, as Perfetto does, by their numbers."""
+        """The sort key of a row: threads by the trace's sort index, then by number, as in Perfetto."""
         is_thread = key.kind == THREADS
         return key.kind, self._place("thread_sort_index", key.pid, key.id) if is_thread else 0, \
             key.id if type(key.id) is int else LAST, str(key.id)
@@ -147,7 +147,7 @@ class View:
         return text_of(name).strip() if name else f"thread {key.id}"
 
     def _arrows(self) -> Dict[Key, List[Tuple[int, bytes]]]:
-        """Of each row when an arrow begins or ends there. Several may begin at one place: each gets a number of its own."""
+        """The times at which arrows begin or end on each row. If several begin at one place, each gets its own number."""
         found: Dict[Key, List[Tuple[int, bytes]]] = {}
         begins: Dict[Any, Key] = {}
         for key, row in self.rows.items():
@@ -173,13 +173,13 @@ class View:
             file.event(packets.INSTANT, number, at, body)
         row.slices.sort(key=lambda one: one[:2])
         ends = dict(_innermost(row.slices, sorted(arrows)))
-        lanes: List[Tuple[int, List[int]]] = [(number, [])]  # a row's number, and when what is open there ends
+        lanes: List[Tuple[int, List[int]]] = [(number, [])]  # a row's number, and the ends of its open slices
         for n, (start, minus_end, body) in enumerate(row.slices):
             for lane, open_ends in lanes:
                 _end(file, lane, open_ends, start)
                 if not open_ends or open_ends[-1] >= -minus_end:
                     break
-            else:  # it overlaps what is open in part: Perfetto shows rows of one name as one
+            else:  # it partly overlaps open slices: Perfetto shows rows of one name as one
                 lane, open_ends = file.row(name, parent, rank), []
                 lanes.append((lane, open_ends))
             file.event(packets.BEGIN, lane, start, body + ends.get(n, b""))
@@ -189,13 +189,13 @@ class View:
 
 
 def _end(file: Packets, row: int, ends: List[int], before: Optional[int]) -> None:
-    """Ends what does by that time; None: all."""
+    """Ends the slices that end by that time; None: all."""
     while ends and (before is None or ends[-1] <= before):
         file.event(packets.END, row, ends.pop())
 
 
 def _innermost(slices: List[Tuple[int, int, bytes]], arrows: List[Tuple[int, bytes]]) -> Iterator[Tuple[int, bytes]]:
-    """The number of each slice in which arrows begin or end, and these."""
+    """The number of each slice in which arrows begin or end, and the arrows."""
     found: Dict[int, bytes] = {}
     around: List[int] = []
     n = 0
@@ -222,7 +222,7 @@ def _plain(value: Any) -> str:
 
 
 def write_view(path: str, out: BinaryIO, title: str) -> None:
-    """Reads a trace and writes what is to be shown of it."""
+    """Reads a trace and writes its view."""
     view = View()
     with open_trace(path, True) as trace:
         trace.past_large = True

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 from cprof._saved import LIST_NAME, lines_of
 from cprof.tool.settings import in_force, is_on
 
-# PATH.PID.FIRST STEP.part of a window, FOLDER/prestep.PID.part of what comes before the first step mark (writer/base/path.h).
+# PATH.PID.FIRST STEP.part for a window, FOLDER/prestep.PID.part for the time before the first step mark (writer/base/path.h).
 PART = re.compile(r"(?:(?P<path>.*)\.(?P<pid>\d+)\.(?P<step>-?\d+)|(?:.*/)?prestep\.(?P<prestep>\d+)(?:-\d+)?)\.part", re.S)
 TABLE = re.compile(r"\.top(\.\d+~)?\Z")  # writer/sums/top_file.c
 RUN_NAME_MOST = 160                        # bytes; longer ones are cut (preload/settings/run_names.h)
@@ -25,13 +25,13 @@ class State(NamedTuple):
 
 
 def _run_name(environment: Mapping[str, str]) -> str:
-    """What the library makes a folder's name of; "" where it makes one up."""
+    """The run name in folder names; "" if the library makes one up."""
     name = re.sub(r"[\x00-\x1f\x7f/]", "_", environment.get("CPROF_RUN_NAME", "").strip(BLANKS))
     return "_" * len(name) if name in (".", "..") else name if len(os.fsencode(name)) <= RUN_NAME_MOST else ""
 
 
 def _pattern(template: str, run_name: str) -> str:
-    """A glob of what the template may become."""
+    """A glob for all names that the template may give."""
     def piece(text: str) -> str:
         if text in ("{{", "}}"):
             return text[0]
@@ -42,7 +42,7 @@ def _pattern(template: str, run_name: str) -> str:
 
 
 def _templates(environment: Mapping[str, str]) -> Tuple[str, str]:
-    """Of the folder and of the names in it."""
+    """The templates of the folder and of the names in it."""
     folder = in_force(environment, "CPROF_TENSORBOARD_DIR")
     if folder:  # the time stands before the ending
         return folder, (in_force(environment, "CPROF_TENSORBOARD_WORKER") or "{worker}") + ".{time}.pt.trace.json"
@@ -50,13 +50,13 @@ def _templates(environment: Mapping[str, str]) -> Tuple[str, str]:
 
 
 def _is_gzip(environment: Mapping[str, str]) -> bool:
-    """Whether traces are compressed that have no name of such."""
+    """Whether traces are compressed even if their names lack .gz."""
     remote = in_force(environment, "CPROF_REMOTE_URL") and in_force(environment, "CPROF_REMOTE_FILE_NAME")
     return is_on(environment, "CPROF_USE_GZIP") or remote.lower().endswith(".gz")
 
 
 class Watch:
-    """Looks where an environment's settings put traces. What lies there already does not count."""
+    """Watches the folders into which an environment's settings put traces. Files that are already there do not count."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         run_name = _run_name(environment)
@@ -92,7 +92,7 @@ class Watch:
         return found
 
     def saved(self) -> Iterator[Dict[str, Any]]:
-        """The lines that were added to the folders' lists of traces (_saved.py). Folders that fit may be other people's: a list that cannot be read is none."""
+        """The lines that were added to the folders' lists of traces (_saved.py). Ignores unreadable lists, since folders that fit may be another user's."""
         for folder, (inode, size) in self._lists().items():
             before = self._lists_before.get(folder, (inode, 0))
             start = before[1] if before[0] == inode and before[1] <= size else 0
@@ -100,8 +100,8 @@ class Watch:
                 yield from lines_of(folder, start)
 
     def gone(self) -> int:
-        """How many traces were written and are not there any more: moved by a command, removed when they were uploaded, replaced by
-        later ones."""
+        """How many traces were written and are not there any more: moved by a command, removed after an upload, or replaced by later
+        ones."""
         new = [line["path"] for line in self.saved()]
         return len(new) - sum(os.path.lexists(path) for path in set(new))
 
@@ -110,14 +110,14 @@ class Watch:
         return [line["remote"] for line in self.saved() if type(line.get("remote")) is str and not os.path.lexists(line["path"])]
 
     def state(self) -> State:
-        """What is open and closed by now."""
+        """The open and the closed files now."""
         found = [path for path, what in self._look().items() if self._before.get(path) != what]
         return State(sorted(path for path in found if PART.fullmatch(path)),
                      sorted((path for path in found if not PART.fullmatch(path)), key=natural))
 
 
 def natural(path: str) -> List:
-    """Sorts rank0.12 after rank0.7."""
+    """A sort key that puts rank0.12 after rank0.7."""
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", path)]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an open file is still written. Its name has the writer's pid as that process itself sees it, but says neither of which
-container nor of which host: that no such process is here proves nothing. So those files are looked at for a while, too: what
-writes a file changes it with every flush (writer/writer.c), also when the program does nothing. Not seen from here is a program
-that stands still (SIGSTOP, a paused container) elsewhere."""
+"""Finds out whether an open file is still being written. Its name has the pid as the writer itself sees it, but neither the container nor
+the host, so a missing process proves nothing. Files without a visible writer are therefore watched for a while: the writer changes its
+file with every flush (writer/writer.c), even if the program is idle. A program that is stopped elsewhere (SIGSTOP, a paused container)
+cannot be detected."""
 
 import os
 import re
@@ -13,16 +13,16 @@ from cprof._untrusted import open_regular, read_text
 from cprof.tool.watch import PART
 
 LOOK_S, POLL_S = 2.0, 0.1  # eight flushes, 250 ms apart
-OLD_S = 3600.0             # what was changed before that need not be looked at: no two machines' clocks are that far apart
+OLD_S = 3600.0             # files changed before that are not watched: no two machines' clocks differ that much
 
-CLOCK_S = 2.0              # what times of a file system and of processes are apart at most on one machine
-BLOCKED_LEAST = 48         # of 64 signals that a thread of cprof's takes none of
+CLOCK_S = 2.0              # largest difference between the clocks of a file system and of processes on one machine
+BLOCKED_LEAST = 48         # of 64 signals: a thread of cprof's blocks them all
 
 Stamp = Optional[Tuple[int, int, int]]
 
 
 def stamp(path: str) -> Stamp:
-    """What every write changes; None: the file cannot be read."""
+    """Values that change with every write; None if the file cannot be read."""
     try:
         with open_regular(path) as file:  # opened, because NFS asks its server only then
             info = os.fstat(file.fileno())
@@ -32,7 +32,7 @@ def stamp(path: str) -> Stamp:
 
 
 def being_written(paths: Iterable[str]) -> Dict[str, str]:
-    """Those of these open files that are still written: {path: by whom, in words}. Takes LOOK_S where no process here is the writer."""
+    """Those of the open files that are still being written: {path: by whom, in words}. Takes LOOK_S if the writer is not visible here."""
     pids = {path: int(match["pid"] or match["prestep"]) for path in paths for match in [PART.fullmatch(path)] if match}
     here = _writers_here(set(pids.values()))
     found = {path: f"process {process} is still writing it" for path, pid in pids.items() for process in _older(here.get(pid, []), path)[:1]}
@@ -42,13 +42,13 @@ def being_written(paths: Iterable[str]) -> Dict[str, str]:
 
 
 def _older(processes: List[int], path: str) -> List[int]:
-    """Those of these processes that are no younger than the last change of the file: pids are used again, in containers soon."""
+    """Those of the processes that began before the last change of the file: pids are reused, in containers soon."""
     found = stamp(path)
     return [pid for pid in processes if found is None or _started(pid) <= found[2] / 1e9 + CLOCK_S]
 
 
 def _changing(paths: Iterable[str]) -> Collection[str]:
-    """Those that change, or go, while they are looked at."""
+    """The files that change or disappear while they are watched."""
     before = {path: stamp(path) for path in paths}
     young = {path: one for path, one in before.items() if one and time.time() - one[2] / 1e9 < OLD_S}
     changed: Dict[str, None] = {}
@@ -60,8 +60,8 @@ def _changing(paths: Iterable[str]) -> Collection[str]:
 
 
 def _writers_here(wanted: Collection[int]) -> Dict[int, List[int]]:
-    """The processes under cprof that have one of these pids in their own eyes, with the pids that they have in ours. A container's
-    are seen from its host, not the other way round."""
+    """The processes under cprof that see one of these pids as their own, with their pids here. A host sees its containers' processes,
+    but not the other way round."""
     found: Dict[int, List[int]] = {}
     for pid in filter(str.isdigit, os.listdir("/proc") if wanted else ()):
         own = _own_pid(pid)
@@ -71,7 +71,7 @@ def _writers_here(wanted: Collection[int]) -> Dict[int, List[int]]:
 
 
 def _own_pid(pid: str) -> int:
-    """What getpid() gives in that process; 0 when it is gone."""
+    """The result of getpid() in that process; 0 if it is gone."""
     try:
         inner = re.search(r"^NSpid:.*?(\d+)$", read_text(f"/proc/{pid}/status"), re.M)
         return int(inner[1]) if inner else int(pid)
@@ -80,7 +80,7 @@ def _own_pid(pid: str) -> int:
 
 
 def _started(pid: int) -> float:
-    """When a process began, in seconds since 1970; 0 when that cannot be told."""
+    """When a process began, in seconds since 1970; 0 if unknown."""
     try:
         ticks = int(read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
@@ -89,8 +89,8 @@ def _started(pid: int) -> float:
 
 
 def _has_writer(pid: str) -> bool:
-    """Whether this process has a thread of cprof's. A program may itself be called cprof, and so are then its threads: not its first
-    one, nor one that takes signals (preload/settings/identity.c knows it by the same)."""
+    """Whether this process has a thread of cprof's. A program may itself be called cprof, and so may its threads: the first thread does not
+    count, nor one that accepts signals (as in preload/settings/identity.c)."""
     try:
         return any(_is_writer(f"/proc/{pid}/task/{task}") for task in os.listdir(f"/proc/{pid}/task") if task != pid)
     except OSError:
