@@ -170,6 +170,13 @@ static void cprof_thread_began(void)
     guard_enter();
 }
 
+/* A program without Python shows native frames: otherwise the args would have no stack at all. */
+static int frames_in_args(const struct config *config)
+{
+    bool python = config->stack_args == STACKS_PYTHON;
+    return python && config->with_stack && !python_find() ? STACKS_ALL : config->stack_args;
+}
+
 static bool start_writer(const struct config *config)
 {
     struct writer_options options = {
@@ -178,7 +185,7 @@ static bool start_writer(const struct config *config)
         .record_shapes = config->record_shapes,
         .profile_memory = config->profile_memory,
         .with_stack = config->with_stack,
-        .stacks_in_args = config->stack_args,
+        .stacks_in_args = frames_in_args(config),
         .with_modules = config->with_modules,
         .with_flops = config->with_flops,
         .continuous = config->schedule_scope == SCHEDULE_NONE,

@@ -6,6 +6,7 @@
 #include "preload/stacks/pycheck.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@
 #include "preload/stacks/stack_capture.h"
 #include "writer/writer.h"
 
-#define FRAMES 64u /* compared, innermost first */
+#define FRAMES       64u   /* compared, innermost first */
+#define MISSED_LEAST 1000u /* stacks without Python frames that are reported */
 
 typedef struct object object; /* PyObject */
 
@@ -156,9 +158,13 @@ static void trim_folders(void)
     py.PyErr_Clear();
 }
 
+static _Atomic bool waiting;    /* check() is scheduled and has not run */
+static _Atomic unsigned missed; /* stacks taken meanwhile */
+
 static int check(void *unused)
 {
     (void)unused;
+    atomic_store(&waiting, false);
     const char *unsupported = unsupported_build();
     if (unsupported)
         refuse_python(unsupported);
@@ -186,6 +192,32 @@ void pycheck_start(void)
         refuse_python(why);
     else if (!find_functions())
         refuse_python("it lacks functions of the C API");
-    else if (!py.Py_IsInitialized() || py.Py_AddPendingCall(check, NULL) != 0)
-        refuse_python("it was not running yet when cprof started");
+    else {
+        atomic_store(&waiting, true);
+        if (!py.Py_IsInitialized() || py.Py_AddPendingCall(check, NULL) != 0) {
+            atomic_store(&waiting, false);
+            refuse_python("it was not running yet when cprof started");
+        }
+    }
+}
+
+void pycheck_missed(void)
+{
+    if (atomic_load_explicit(&waiting, memory_order_relaxed))
+        atomic_fetch_add_explicit(&missed, 1, memory_order_relaxed);
+}
+
+int pycheck_poll(bool stopping)
+{
+    static bool reported; /* cprof thread */
+    (void)stopping;
+    if (!reported && atomic_load_explicit(&missed, memory_order_relaxed) >= MISSED_LEAST) {
+        reported = true;
+        static const char note[] = "stacks begin without Python frames: Python's main thread, in "
+                                   "which cprof checks them, runs no Python code (it waits in a "
+                                   "join(), for example)";
+        log_warn("%s", note);
+        writer_note(note);
+    }
+    return -1;
 }

@@ -6,8 +6,17 @@
 #ifndef PRELOAD_STACKS_PYCHECK_H
 #define PRELOAD_STACKS_PYCHECK_H
 
+#include <stdbool.h>
+
 /* Schedules the comparison in the main thread. Does nothing without Python. Call once, at
  * wake-up. */
 void pycheck_start(void);
+
+/* A stack was taken while Python frames are not read. Any thread. */
+void pycheck_missed(void);
+
+/* Warns once when many stacks were taken before the comparison ran. cprof thread; as poll in struct
+ * part. */
+int pycheck_poll(bool stopping);
 
 #endif

@@ -145,6 +145,8 @@ static uint32_t python_part(struct thread_log *log, const struct open_span *span
     atomic_signal_fence(memory_order_seq_cst); /* stack_capture_python() makes it a barrier */
     if (atomic_load_explicit(&python_on, memory_order_relaxed))
         stack = python_stack(log, span);
+    else
+        pycheck_missed();
     atomic_store_explicit(&log->reads_python, false, memory_order_release);
     return stack;
 }

@@ -3,6 +3,7 @@
 #ifndef PRELOAD_STACKS_STACKS_H
 #define PRELOAD_STACKS_STACKS_H
 
+#include "preload/stacks/pycheck.h"
 #include "preload/stacks/pyend.h"
 #include "preload/stacks/python.h"
 #include "preload/stacks/stack_capture.h"

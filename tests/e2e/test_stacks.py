@@ -639,6 +639,22 @@ def test_stack_args_chooses_the_frames_in_args(tmp_path, what):
         assert mark["args"]["Call stack"] == "".join(name + ";" for name in frames)
 
 
+@pytest.mark.parametrize("where", ["main", "thread"])
+def test_reports_a_main_thread_that_runs_no_python(tmp_path, where):
+    """CPython runs cprof's check in its main thread only. While that waits in a join(), stacks have native frames only: a line says so."""
+    result = traced("joined_thread.py", tmp_path, where)
+    trace = load(result.traces[0])
+    operators = events(trace, ph="X", cat="cpu_op")
+    python = [e for e in operators if "joined_thread.py" in e["args"].get("Call stack", "")]
+    line = "stacks begin without Python frames"
+    if where == "main":
+        assert len(python) > 0.9 * len(operators) > 1000 and line not in result.err
+    else:
+        assert not python and not any("Call stack" in e["args"] for e in operators)
+        assert len(operators) > 1000 and all("sf" in e for e in operators)
+        assert result.err.count(line) == 1 and any(note.startswith(line) for note in trace["cprof"]["notes"])
+
+
 def test_semicolons_in_names_become_colons(tmp_path):
     """Readers split Call stack at semicolons, so a semicolon in a file's or function's name becomes a colon there."""
     trace = trace_of(traced("python_stacks.py", tmp_path, NATIVE_STACK=0))

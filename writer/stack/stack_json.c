@@ -214,8 +214,6 @@ static void hide_separators(char *text, size_t len)
 
 static void put_stack(struct buf *b, uint32_t stack)
 {
-    uint32_t python = in_args == STACKS_PYTHON ? python_of(stack) : 0;
-    stack = python ? python : stack;
     buf_puts(b, "\"Call stack\": \"");
     for (; stack; stack = stack_table_caller(stack)) {
         struct shown s = text_of_frame(stack_table_frame_of(stack));
@@ -258,6 +256,8 @@ static void keep_args(struct kept_args *k, uint32_t stack, const char *text, siz
 
 void stacks_args(struct buf *b, uint32_t stack, bool *first)
 {
+    if (in_args == STACKS_PYTHON)
+        stack = python_of(stack);
     if (!stack || in_args == STACKS_NONE)
         return;
     if (!*first)

@@ -231,7 +231,7 @@ START_TEST(writes_native_frames)
     ck_assert_str_eq(args(both), "\"Call stack\": \"native4;0x3;/a.py(1): main;\"");
     stacks_in_args(STACKS_PYTHON);
     ck_assert_str_eq(args(both), "\"Call stack\": \"/a.py(1): main;\"");
-    ck_assert_str_eq(args(alone), "\"Call stack\": \"native5;\"");
+    ck_assert_str_eq(args(alone), "");
     stacks_in_args(STACKS_NONE);
     ck_assert_str_eq(args(both), "");
 }
