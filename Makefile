@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds build/libcprof.so and runs everything around it. `make` needs a C compiler and zlib's static library;
+# Builds build/libcprof.so, and runs tests, checks and tools. `make` needs a C compiler and zlib's static library;
 # `make test` first installs what else is missing (scripts/setup.sh). `make help` lists the targets.
 
 CC ?= cc
@@ -21,7 +21,7 @@ SAY := @echo
 MAKEFLAGS += --no-print-directory
 endif
 
-# How many at once a goal builds in a make of its own, where nobody has said how many.
+# The -j option of a make within make, if the user gave none.
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 LIB := $(BUILD)/libcprof.so
@@ -32,25 +32,25 @@ MAP := preload/exports.map
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith \
 	-Wundef -Wvla -Wwrite-strings -Wformat=2 -Wno-format-nonliteral $(WERROR)
 
-# initial-exec: the library is loaded at start, and a lazily allocated TLS block would call malloc inside a hook.
-# no-semantic-interposition, no-plt: our own calls bind directly, the few foreign ones go through the GOT.
+# initial-exec: the library is loaded at start, and lazy allocation of a TLS block would call malloc inside a hook.
+# no-semantic-interposition, no-plt: our own calls bind directly, the few other ones go through the GOT.
 CODEGEN := -std=gnu11 -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition -fno-plt \
 	-fno-strict-aliasing -D_GNU_SOURCE=
 
-# CUDA_INC (written by scripts/setup.sh) is a list of header folders; empty when there are none of CUDA 13.
+# CUDA_INC (written by scripts/setup.sh) is a list of header folders; empty if there are no headers of CUDA 13.
 -include $(firstword $(wildcard $(BUILD)/cuda.mk build/cuda.mk))
 INCLUDES := -I. $(addprefix -isystem ,$(CUDA_INC))
 
 ALL_CFLAGS := $(CODEGEN) $(CFLAGS) $(WARNINGS) $(INCLUDES) $(SANITIZE)
 
-# `make wheel` compiles by one program and links by another, against an older libc (scripts/wheel.py).
+# `make wheel` compiles with one program and links with another, against an older libc (scripts/wheel.py).
 LINKER ?= $(CC)
 LIBC ?= -lpthread -ldl
 
-# zlib is linked statically and hidden (exclude-libs): a NEEDED libz would meet the copies that extensions bring.
+# zlib is linked statically and hidden (exclude-libs): a NEEDED libz would conflict with the copies that extensions bring.
 # So is libsupc++, which demangles kernel names; without it (no C++ compiler) they stay mangled.
 SUPCXX := $(if $(filter /%,$(shell $(LINKER) -print-file-name=libsupc++.a 2>/dev/null)),-l:libsupc++.a)
-# igzip of ISA-L is opened while the program runs, so only its header is wanted; without it zlib does all.
+# igzip of ISA-L is loaded at run time, so only its header is needed; without it zlib does all the work.
 hash := \#
 IGZIP := $(shell echo '$(hash)include <isa-l.h>' | $(CC) -E - >/dev/null 2>&1 && echo -DCPROF_IGZIP)
 LIBS := -l:libz.a $(SUPCXX) $(LIBC)
@@ -63,9 +63,9 @@ LIB_LDFLAGS := -shared -Wl,-soname,libcprof.so -Wl,-z,defs -Wl,-z,relro,-z,now -
 SRC := $(wildcard $(foreach folder,preload cupti writer,$(folder)/*.c $(folder)/*/*.c))
 OBJ := $(SRC:%.c=$(BUILD)/%.o)
 
-# One suite per tests/unit/<room>/test_<name>.c; the list of suites is made from the file names, so there is no second list.
+# One suite per tests/unit/<room>/test_<name>.c. The list of suites is made from the file names.
 TEST_MAIN := tests/unit/test_main.c
-# SUITES="ring split" builds a binary with these alone.
+# SUITES="ring split" builds a binary with only these.
 TEST_FILES := $(wildcard $(foreach folder,unit/* unit/*/* fuzz,tests/$(folder)/test_*.c))
 SUITES := $(patsubst test_%.c,%,$(notdir $(TEST_FILES)))
 TEST_SRC := $(foreach suite,$(SUITES),$(filter %/test_$(suite).c,$(TEST_FILES)))
@@ -73,7 +73,7 @@ TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(TEST_SRC) $(TEST_MAIN) $(wildcard test
 	$(if $(filter fuzz,$(SUITES)),$(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/fuzz/replay_%.o,$(wildcard tests/fuzz/fuzz_*.c)))
 CHECK_LIBS = $(shell pkg-config --libs check 2>/dev/null || echo -lcheck -lsubunit -lrt -lm)
 
-# What is built beside it: each file stands where its sources are.
+# Makefiles of other parts, each beside its sources.
 PARTS := Makefile tests/sim/sim.mk tests/programs.mk tests/sanitize.mk $(wildcard scripts/install.mk)
 
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
@@ -81,18 +81,18 @@ FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h
 .DEFAULT_GOAL := all
 include $(filter-out Makefile,$(PARTS))
 
-# ---- what people call -------------------------------------------------------------------------------------
+# ---- targets for users -------------------------------------------------------------------------------------
 
 ## all: build/libcprof.so (the default)
 .PHONY: all
 all: $(LIB)
 
-## setup: install what this machine lacks for the tests (compilers, PyTorch, browser); quick when all is there
+## setup: install what this machine lacks for the tests (compilers, PyTorch, browser); quick if nothing is missing
 .PHONY: setup
 setup:
 	$(Q)BUILD=$(BUILD) bash scripts/setup.sh
 
-## demo: trace a small PyTorch training run (on the GPU where there is one) and say where the trace is
+## demo: trace a small PyTorch training run (on a GPU if there is one) and print where the trace is
 .PHONY: demo
 demo:
 	$(Q)BUILD=$(BUILD) bash scripts/setup.sh --demo
@@ -100,22 +100,22 @@ demo:
 	$(Q)$(MAKE) $(JOBS) $(if $(Q),SAY=@:) all
 	$(Q)BUILD=$(BUILD) bash scripts/demo.sh
 
-## test: everything that tells right from wrong: setup, unit, asan-quick, e2e
+## test: all tests for correctness: setup, unit, asan-quick, e2e
 .PHONY: test
-# asan-quick fills the time in which e2e waits. Its output comes behind that of e2e.
+# asan-quick runs while e2e waits. Its output comes after that of e2e.
 test: setup
 	$(Q)rm -rf $(BUILD)/times; status=0; $(MAKE) $(JOBS) $(BUILD)/unit || status=1; $(MAKE) unit || status=1; \
 		log=$$(mktemp); nice $(MAKE) asan-quick >"$$log" 2>&1 & asan=$$!; trap 'kill $$asan; rm -f "$$log"; exit 130' INT TERM; \
 		$(MAKE) e2e || status=1; wait $$asan || status=1; cat "$$log"; rm -f "$$log"; \
 		python3 tests/slowest.py $(BUILD)/times/*.xml; exit $$status
 
-## unit: tests of the modules, in one binary (CK_RUN_SUITE=name runs one suite, CK_FORK=no for gdb)
+## unit: unit tests of the modules, in one binary (CK_RUN_SUITE=name runs one suite, CK_FORK=no for gdb)
 .PHONY: unit
 unit: $(BUILD)/unit
 	$(SAY) "  RUN     $<"
 	$(Q)CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-30} tests/unit/run.sh $< $(BUILD)/times/unit
 
-## e2e: programs run under LD_PRELOAD, their traces read back (E2E="-k name" picks tests)
+## e2e: end-to-end tests: run programs under LD_PRELOAD and check their traces (E2E="-k name" selects tests)
 .PHONY: e2e
 e2e: setup
 	$(Q)$(MAKE) $(JOBS) all $(if $(E2E_SRC),e2e-programs)
@@ -127,26 +127,26 @@ endif
 
 PYTEST = env BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) -m pytest -q -rfEs -p no:cacheprovider $(E2E_LIMITS)
 
-# Seconds for one test and for all. Programs have shorter ones of their own: this is for what hangs where nobody thought it could.
+# Seconds for one test and for all. Programs have shorter limits of their own; these are for unexpected hangs.
 E2E_LIMITS := -o timeout=600 -o session_timeout=3600
 
-## gpu-check: the acceptance run on a GPU, real where there is one (13 minutes: --plan), else simulated (GPU_CHECK="--sim --quick")
+## gpu-check: the acceptance run on a GPU, a real one if there is one (13 minutes: --plan), else simulated (GPU_CHECK="--sim --quick")
 .PHONY: gpu-check
 gpu-check:
 	$(Q)bash scripts/gpu_check.sh $(GPU_CHECK)
 
-## aarch64: unit tests and whole programs on an emulated aarch64 (root on Debian; an hour; AARCH64="tests/e2e/test_steps.py" picks tests)
+## aarch64: unit and end-to-end tests on an emulated aarch64 (root on Debian; an hour; AARCH64="tests/e2e/test_steps.py" selects tests)
 .PHONY: aarch64
 aarch64:
 	$(Q)bash scripts/aarch64.sh $(AARCH64)
 
-## lint: layers, headers, exports, sizes, comments, forbidden calls, documents, formatting, a clean clang build
+## lint: check layers, headers, exports, sizes, comments, forbidden calls, documents, formatting, and that clang builds without warnings
 .PHONY: lint
 lint: setup
 	$(Q)$(MAKE) $(JOBS) all
 	$(Q)BUILD=$(BUILD) bash scripts/lint/check_all.sh
 
-## tree: the rooms of preload/, cupti/ and writer/, their modules, and the calls between them, on one page
+## tree: print the rooms of preload/, cupti/ and writer/, their modules, and the calls between them, on one page
 .PHONY: tree
 tree: all
 	$(Q)python3 scripts/lint/check_rooms.py $(BUILD) --tree
@@ -162,13 +162,13 @@ format:
 clean:
 	$(Q)rm -rf build build-* $(BUILD)
 
-## help: this list
+## help: print this list
 .PHONY: help
 help:
 	@echo "make [target] [V=1] [CC=clang] [CFLAGS=...] [PREFIX=/usr/local] [DESTDIR=...] [BUILD=build] [WERROR=]"
 	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' $(PARTS) | expand -t 15
 
-# ---- how files are made -----------------------------------------------------------------------------------
+# ---- rules for files -----------------------------------------------------------------------------------
 
 $(LIB): $(OBJ) $(MAP) $(BUILD)/.flags
 	$(SAY) "  LINK    $@"
@@ -179,11 +179,11 @@ $(BUILD)/%.o: %.c $(BUILD)/.flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
 
-# Tests define suite_<name>() for the runner only, so they need no prototype.
+# Tests define suite_<name>() only for the runner, so they need no prototype.
 $(BUILD)/tests/%.o: EXTRA := -Wno-missing-prototypes -I$(BUILD)
 $(TEST_MAIN:%.c=$(BUILD)/%.o): $(BUILD)/suites.def
 
-# Fuzz targets stand in it under names of their own.
+# In the unit tests each fuzz target has its own function name.
 $(BUILD)/tests/fuzz/replay_%.o: tests/fuzz/fuzz_%.c $(BUILD)/.flags
 	$(SAY) "  CC      $@"
 	@mkdir -p $(@D)
@@ -193,8 +193,8 @@ $(BUILD)/unit: $(OBJ) $(TEST_OBJ)
 	$(SAY) "  LINK    $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(LIBS) $(CHECK_LIBS) -lm
 
-# Rewritten only when its text changes, so that another compiler, other flags or a new test file rebuild
-# exactly what they touch.
+# Rewrites a file only if its text changes, so that another compiler, other flags or a new test file rebuild
+# exactly what depends on them.
 define keep_if_same
 	@mkdir -p $(@D)
 	@printf '%s\n' $(1) >$@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
@@ -206,7 +206,7 @@ $(BUILD)/.flags: .always
 $(BUILD)/suites.def: .always
 	$(call keep_if_same,'/* Made by the Makefile from the names of the files test_NAME.c below tests/unit. */' $(patsubst %,'SUITE(%)',$(SUITES)))
 
-# Objects that only lead to a program are kept like all others.
+# Keeps intermediate objects of programs.
 .SECONDARY:
 
 .PHONY: .always

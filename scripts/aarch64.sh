@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# cprof on aarch64, where there is only x86-64: built by a cross compiler, then run in an emulated machine with its own
-# Linux, because the emulation of single programs knows neither clone() nor seccomp as cprof uses them. Unit tests, and the
-# end-to-end tests that are named (default below), with PyTorch. Emulation orders memory as the host does: what a weakly
-# ordered processor does to the rings is not seen.
+# Tests cprof for aarch64 on x86-64: builds it with a cross compiler, and runs it in an emulated machine with its own
+# Linux, because the emulation of single programs does not support cprof's uses of clone() and seccomp. Runs the unit tests
+# and the given end-to-end tests (default below), with PyTorch. The emulation orders memory like the host, so it does not
+# show errors of the rings on a weakly ordered processor.
 #
 #   scripts/aarch64.sh [test files]      (needs root and Debian; 8 GB of disk in build-aarch64)
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 
-TORCH=2.9.1 # the last whose aarch64 wheel is without CUDA
+TORCH=2.9.1 # the last version whose aarch64 wheel is without CUDA
 SUITE=bookworm
 PYTHON=3.11 # its Python
-SLOWER=20 # than a processor: how much longer tests may take
+SLOWER=20 # factor by which tests may take longer
 DIR=$PWD/build-aarch64
 ROOT=$DIR/root
 TESTS=${*:-$(printf 'tests/e2e/test_%s.py ' hooks markers nvtx itt files steps step_names process exit stacks gpu \
     gpu_clients blas security explore odd_moments flops memory modules ranks collectives handlers trigger import)}
-# A kernel of 0.3 ms must outlast four calls; a kill must come later than the cprof thread; a million records must be
-# written by the exit's deadline.
+# These need a faster machine: a kernel of 0.3 ms must outlast four calls; the cprof thread must be faster than a kill;
+# hundreds of thousands of records must be written by the exit's deadline.
 GPU=tests/e2e/test_gpu.py
 TOO_FAST="--deselect $GPU::test_everything_launched_is_recorded_once_and_joined[events]"
 TOO_FAST+=" --deselect $GPU::test_failed_driver_allocation_is_in_the_open_file"
@@ -32,7 +32,7 @@ install_tools() {
     update-binfmts --enable qemu-aarch64
 }
 
-# The initial disk needs few modules; copying all of them takes ten minutes in emulation.
+# The initial disk gets few modules, since copying all of them takes ten minutes in emulation.
 make_root() {
     [ ! -f "$DIR/made" ] || return 0
     say "making a Debian for aarch64 in $ROOT"
@@ -44,7 +44,7 @@ make_root() {
     printf '%s\n' virtio_pci virtio_blk ext4 >>"$ROOT/etc/initramfs-tools/modules"
     cp /etc/resolv.conf "$ROOT/etc/"
     chroot "$ROOT" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq linux-image-arm64 >>"$DIR/debootstrap.log" 2>&1
-    # pip would look up what this machine's torch needs, so each package is named
+    # names each package, since pip would look up what this machine's torch needs
     .venv/bin/python -m pip install -q --no-deps --only-binary=:all: --python-version $PYTHON \
         --target="$ROOT/usr/local/lib/python$PYTHON/dist-packages" \
         --platform manylinux_2_28_aarch64 --platform manylinux2014_aarch64 --platform any torch==$TORCH \

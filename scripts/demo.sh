@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `make demo`: traces a small PyTorch training run, on the GPU where there is one, with default settings; says where the
-# trace is, and what to do with it.
+# `make demo`: traces a small PyTorch training run, on a GPU if there is one, with default settings, and prints where the
+# trace is and how to use it.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
@@ -22,7 +22,7 @@ if ! .venv/bin/python -c 'import torch' 2>/dev/null; then
     exit 1
 fi
 
-unset "${!CPROF_@}" # the traces are looked for where the defaults put them
+unset "${!CPROF_@}" # the traces must be where the defaults put them
 rm -rf "$out"
 mkdir -p "$out"
 echo "demo: LD_PRELOAD=$BUILD/libcprof.so .venv/bin/python tests/e2e/train_cnn.py   (in $out)"
@@ -37,8 +37,8 @@ run=$(dirname "$(dirname "$(echo "$traces" | head -n 1)")")
 echo
 echo "demo: the trace:"
 echo "$traces" | sed 's/^/  /'
-echo "demo: what took most time by itself:"
+echo "demo: the longest operators by self time:"
 scripts/cprof top --row-limit 5 "$run" 2>/dev/null
-echo "All of it, and the timeline at https://ui.perfetto.dev (the trace stays on this machine):"
+echo "The whole table, and the timeline at https://ui.perfetto.dev (the trace stays on this machine):"
 echo "  scripts/cprof top $run"
 echo "  scripts/cprof open $run"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installing the library, its header, the command, manual pages and completions; and the wheel, which holds the same.
+# Installs the library, its header, the command, manual pages and completions; also makes the wheel, which has the same.
 
 INSTALLED = $(DESTDIR)$(PREFIX)
-# Where python3, which runs the command, looks for packages below PREFIX; empty when it looks nowhere there.
+# The folder below PREFIX in which python3, which runs the command, looks for packages; empty if there is none.
 SITE = $(shell python3 -c 'import site, sys; print(*[at for at in site.getsitepackages() if at.startswith(sys.argv[1] + "/")][:1])' '$(PREFIX)')
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' scripts/python/cprof/__init__.py)
 
@@ -21,7 +21,7 @@ install: $(LIB) install-pages
 	@$(if $(DESTDIR),:,$(TELL_OF_BARE_NAME))
 	@[ -n "$(SITE)" ] || echo "import cprof: with PYTHONPATH=$(PREFIX)/share/cprof, because python3 has no folder for packages below $(PREFIX)"
 
-## install-pages: of these header, pkg-config file, manual pages and completions, which the wheel has, too
+## install-pages: of these only header, pkg-config file, manual pages and completions, as in the wheel
 .PHONY: install-pages
 install-pages:
 	$(Q)install -D -m 644 preload/cprof.h "$(INSTALLED)/include/cprof.h"
@@ -33,7 +33,7 @@ install-pages:
 	$(Q)install -D -m 644 scripts/man/_cprof "$(INSTALLED)/share/zsh/site-functions/_cprof"
 	$(Q)install -D -m 644 scripts/man/cprof.fish "$(INSTALLED)/share/fish/vendor_completions.d/cprof.fish"
 
-## uninstall: remove what install put there
+## uninstall: remove what install installed
 .PHONY: uninstall
 uninstall:
 	$(Q)rm -f "$(INSTALLED)/lib/libcprof.so" "$(INSTALLED)/include/cprof.h" "$(INSTALLED)/bin/cprof" "$(INSTALLED)/lib/pkgconfig/cprof.pc"
@@ -44,12 +44,12 @@ uninstall:
 		"$(INSTALLED)/share/fish/vendor_completions.d/cprof.fish"
 	$(Q)$(RUN_LDCONFIG)
 
-## wheel: dist/cprof-….whl with library, command and manual for glibc 2.28 or later, built by zig (pip brings it; WHEEL="--machine aarch64")
+## wheel: dist/cprof-….whl with library, command and manual for glibc 2.28 or later, built by zig (installed by pip; WHEEL="--machine aarch64")
 .PHONY: wheel
 wheel:
 	$(Q)$$(command -v $(PYTHON_VENV) || echo python3) scripts/wheel.py $(WHEEL)
 
-## man: the manual pages and completions in scripts/man, and the page of settings, made anew from command, header and config.def
+## man: make the manual pages and completions in scripts/man, and the page of settings, from command, header and config.def
 .PHONY: man
 man:
 	$(Q)python3 scripts/lint/gen_settings.py
@@ -59,7 +59,7 @@ man:
 # (DESTDIR) leaves the cache of this machine alone.
 RUN_LDCONFIG = if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-# What the loader finds, as it tells when it traces a program instead of running it.
+# Prints what the loader finds by the bare name, with the loader's tracing of libraries.
 TELL_OF_BARE_NAME = found=$$(LD_PRELOAD=libcprof.so LD_TRACE_LOADED_OBJECTS=1 /bin/true 2>/dev/null | sed -n 's/^[[:space:]]*libcprof.so => \([^ ]*\).*/\1/p'); \
 	if [ -z "$$found" ]; then echo "LD_PRELOAD=libcprof.so: the loader does not find the bare name; LD_LIBRARY_PATH=$(PREFIX)/lib helps"; \
 	elif [ "$$(realpath "$$found")" = "$$(realpath "$(PREFIX)/lib/libcprof.so")" ]; then echo "LD_PRELOAD=libcprof.so: the loader finds the bare name"; \

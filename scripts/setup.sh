@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what this machine lacks to build and test cprof: distribution packages, and a Python environment
-# in .venv with PyTorch. Safe to run again at any time; when nothing changed since the last run it returns
-# at once (build/.setup holds the key of that run). `--force` looks at everything again; `--demo` installs only
-# what the library and a PyTorch program want.
+# in .venv with PyTorch. It is safe to run again at any time. If nothing changed since the last run it returns
+# at once (build/.setup has the key of that run). `--force` checks everything again; `--demo` installs only
+# what the library and a PyTorch program need.
 #
-# Nothing missing here is fatal but a C compiler, make and zlib: each absent thing is named in one line, and
-# the tests that need it skip with their reason.
+# Only a C compiler, make and zlib are required. Each other missing thing is named in one line, and the tests
+# that need it skip with a reason.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -22,7 +22,7 @@ note() {
     say "$*"
     notes+="$*"$'\n'
 }
-# pip and apt, when they are interrupted, end as if they had failed: nothing else is to be tried instead, and nothing is done.
+# Interrupted, pip and apt end as if they had failed; without this trap the script would then try something else.
 trap 'say "interrupted; the next run goes on"; exit 130' INT
 
 # ---- fast way out -------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ can_apt() { command -v apt-get >/dev/null && [ "$as_root" != none ]; }
 
 apt_get() { DEBIAN_FRONTEND=noninteractive $as_root ${as_root:+env DEBIAN_FRONTEND=noninteractive} apt-get "$@"; }
 
-# Installs packages that dpkg lacks; says which. Returns 1 when that is not possible.
+# Installs packages that dpkg lacks, and prints their names. Returns 1 if that is not possible.
 need_packages() {
     local missing=()
     for package in "$@"; do
@@ -80,7 +80,7 @@ need_tool() {
     return 1
 }
 
-# A name on PATH is not enough: on Ubuntu chromium-browser may be a stub that only tells how to get a snap.
+# A name on PATH is not enough: on Ubuntu chromium-browser may be a stub that only prints how to get a snap.
 browser_works() {
     local name
     for name in ${CPROF_BROWSER:-} chromium chromium-browser google-chrome google-chrome-stable; do
@@ -111,7 +111,7 @@ need_tool "$compiler_works" "gcc libc6-dev" "no build without a C compiler" || f
 need_tool "$zlib_works" zlib1g-dev "no build without zlib.h and libz.a" || failed=yes
 need_tool "$isal_works" libisal-dev "traces are compressed by zlib only" || true
 need_tool 'command -v g++' g++ "names of kernels stay mangled; the check of torch's C++ layouts skips" || true
-# What only the tests, lint and benches use.
+# Tools that only tests, lint and benchmarks use.
 need_tools_of_tests() {
     need_tool "$check_works && command -v pkg-config" "check pkg-config" "unit tests cannot be built" || failed=yes
     need_tool 'command -v readelf' binutils "make lint cannot read the library" || true
@@ -127,7 +127,7 @@ need_tools_of_tests() {
     need_tool 'echo "#include <mpi.h>" | mpicc.openmpi -E -x c -' libopenmpi-dev "tests of Open MPI's transfers skip" || true
     need_tool 'echo "#include <mpi.h>" | mpicc.mpich -E -x c - && command -v mpirun.mpich' "mpich libmpich-dev" "tests of MPICH's transfers skip" || true
     nginx_works='PATH=$PATH:/usr/sbin; nginx -V 2>&1 | grep -q http_dav_module'
-    # Where systemd runs, installing it would start a web server on port 80: left to whoever owns the machine.
+    # With systemd, installing nginx would start a web server on port 80: that is left to the machine's owner.
     if [ -d /run/systemd/system ]; then
         bash -c "$nginx_works" || note "missing: nginx with http_dav_module (tests of uploads to it skip)"
     else
@@ -140,10 +140,10 @@ need_tools_of_tests() {
 
 # ---- Python -------------------------------------------------------------------------------------------
 
-# Found is not enough: an installation that was killed leaves a folder, which is a module of no file.
+# To find a module is not enough: an installation that was killed leaves a folder, which is a module without a file.
 has_module() { "$1" -c "import $2; $2.__file__.encode()" >/dev/null 2>&1; }
 
-# make_venv PYTHON [OPTION]: a fresh .venv; installs the distribution's venv module where it is split off. What is in the way: in venv_said.
+# make_venv PYTHON [OPTION]: makes a new .venv; installs the distribution's venv module if it is a separate package. Puts an error into venv_said.
 make_venv() {
     local python=$1
     shift
@@ -165,9 +165,9 @@ make_venv() {
 
 pip_install() { $VENV/bin/python -m pip install -qq --disable-pip-version-check "$@" 2>&1 | tail -n 3; return "${PIPESTATUS[0]}"; }
 
-# Which PyTorch: the build for the GPU where there is one; else the newest version that pip sees marked +cpu;
-# else the default one if that needs no CUDA packages (as on some platforms); else the distribution's; and
-# only when all that fails the default one with its gigabytes of CUDA libraries.
+# Installs the first PyTorch of these that works: the build for GPUs if there is a GPU; the newest version marked
+# +cpu; the default one if it needs no CUDA packages (as on some platforms); the distribution's; the default one
+# with its gigabytes of CUDA libraries.
 install_torch() {
     local version
     if nvidia-smi -L >/dev/null 2>&1; then
@@ -224,10 +224,10 @@ setup_python() {
 }
 setup_python
 
-# ---- CUDA headers: only names and layouts come from them, so the wheels do when there is no toolkit -----
+# ---- CUDA headers: only names and layouts are needed, so without a toolkit the wheels are enough -----
 
-# Those of CUDA 13: the simulated GPU (tests/sim) speaks for all versions, but with the structs of 13. Installed are
-# those of 13.0, apart from the environment's packages, whose libraries PyTorch may be using.
+# The headers must be those of CUDA 13: the simulated GPU (tests/sim) imitates all versions, but with the structs of
+# 13. Those of 13.0 are installed outside the environment's packages, whose libraries PyTorch may use.
 cuda_headers_work() {
     local folder options=()
     for folder in "$@"; do options+=(-isystem "$folder"); done
@@ -269,7 +269,7 @@ need_cuda_headers() {
 need_mpi_abi() {
     [ -f $VENV/mpi/lib/libmpi_abi.so.1 ] && return
     say "installing MPICH with the standard ABI of MPI (pip: mpich)"
-    # apart from the environment's programs, among which it would be another mpirun
+    # outside the environment, where it would be another mpirun
     pip_install --no-deps --prefix $VENV/mpi 'mpich>=5'
     [ -f $VENV/mpi/lib/libmpi_abi.so.1 ] || note "missing: MPICH 5 (pip could not install it; tests of MPI's standard ABI skip)"
 }

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`make wheel`: dist/cprof-VERSION-py3-none-manylinux_2_28_MACHINE.whl, with library, header, module, command, manual pages and
-completions; beside it the library's debug symbols.
+"""`make wheel`: makes dist/cprof-VERSION-py3-none-manylinux_2_28_MACHINE.whl, with library, header, module, command, manual pages and
+completions, and beside it the library's debug symbols.
 
     wheel.py [--machine aarch64] [--library build/libcprof.so] [--out dist]
 
-The library is compiled by `zig cc` (the Python package ziglang, installed into build/wheel/venv unless ZIG names one) against glibc 2.28,
-and linked by gcc against zig's stubs of that glibc: zig's own linker refuses exports without a version (preload/hooks/process.c). For
-another machine gcc and binutils are those of Debian's gcc-aarch64-linux-gnu, and SYSROOT is a Debian for it with zlib1g-dev. With
---library that one is packed instead. The wheel's tag is the newest glibc that the library asks for, and 2.28 at least.
+`zig cc` compiles the library against glibc 2.28; it is in the Python package ziglang, installed into build/wheel/venv unless ZIG names
+one. gcc links the library against zig's stubs of that glibc, since zig's own linker refuses exports without a version
+(preload/hooks/process.c). For another machine gcc and binutils are those of Debian's gcc-aarch64-linux-gnu, and SYSROOT is a Debian for
+it with zlib1g-dev. With --library the given library is packed instead. The wheel's tag is the newest glibc that the library needs, but
+at least 2.28.
 """
 
 import argparse
@@ -32,7 +33,7 @@ SCRATCH = ROOT / "build/wheel"
 
 
 def output(*command, **options):
-    """What a command prints; its messages are shown, and its failure ends the script."""
+    """The output of a command. Its messages are shown, and its failure ends the script."""
     done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, **options)
     if done.returncode:
         sys.exit(f"wheel: failed: {shlex.join(str(part) for part in command)}")
@@ -55,7 +56,7 @@ def zig():
 
 
 def stubs(compiler):
-    """The files that stand for libc when linking: those that zig hands to its own linker."""
+    """The stubs of libc for linking: those that zig passes to its own linker."""
     source = SCRATCH / "empty.c"
     source.write_text("")
     done = subprocess.run([*compiler, "-O2", "-shared", "-v", "-o", str(SCRATCH / "empty.so"), str(source)], stderr=subprocess.PIPE, text=True)
@@ -63,19 +64,19 @@ def stubs(compiler):
     wanted = ("libc.so.6", "libpthread.so.0", "libdl.so.2", "libld.so.2", "libc_nonshared.a")  # libld: the loader
     found = [os.path.abspath(part) for part in line.split() if os.path.basename(part) in wanted]
     if len(found) < len(wanted):
-        sys.exit(f"wheel: zig does not say where its libc is: {done.stderr[-500:]}")
+        sys.exit(f"wheel: zig does not print where its libc is: {done.stderr[-500:]}")
     return found
 
 
 def build(machine):
-    """The library of an old glibc, made in a build folder of its own."""
+    """Builds the library for the old glibc in its own build folder."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(SCRATCH / "cache"))
     compiler = [zig(), "cc", "-target", f"{machine}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"]
     linker = tool(machine, "gcc") + (f" --sysroot={os.environ['SYSROOT']}" if os.environ.get("SYSROOT") else "")
     folder = SCRATCH / machine
     libc = " ".join(["-nodefaultlibs", "-Wl,--build-id", *stubs(compiler), "-lgcc"])
-    # zlib's and ISA-L's headers are this machine's; they are behind those of zig's libc.
+    # The headers of zlib and ISA-L are this machine's; those of zig's libc come first.
     done = subprocess.run(["make", "-C", str(ROOT), f"-j{len(os.sched_getaffinity(0))}", f"BUILD={folder}", f"LINKER={linker}", f"LIBC={libc}",
                            f"CC={shlex.join(compiler)} -idirafter /usr/include", f"{folder}/libcprof.so"])
     if done.returncode:
@@ -89,7 +90,7 @@ def tool(machine, name):
 
 
 def newest_glibc(library, machine):
-    """The newest version of glibc that the library asks for."""
+    """The newest version of glibc that the library needs."""
     asked = re.findall(r"\(GLIBC_(\d+)\.(\d+)[.\d]*\)", output(tool(machine, "objdump"), "-T", library))
     return max((int(major), int(minor)) for major, minor in asked)
 
@@ -124,13 +125,13 @@ def metadata(table, version):
 
 
 def contents(table, version, library):
-    """(name in the wheel, bytes) of each file but the list of them."""
+    """(name in the wheel, bytes) of each file, except the list of files."""
     package = ROOT / "scripts/python"
     for path in sorted(package.glob("cprof/**/*")):
         if path.suffix in (".py", ".typed"):
             yield str(path.relative_to(package)), path.read_bytes()
     yield "cprof/libcprof.so", library.read_bytes()
-    # What `make install` puts below PREFIX, pip puts below the environment.
+    # pip puts these files below the environment, as `make install` puts them below PREFIX.
     staged = SCRATCH / "staged"
     shutil.rmtree(staged, ignore_errors=True)
     output("make", "-s", "-C", ROOT, "install-pages", f"DESTDIR={staged}", "PREFIX=")
@@ -145,7 +146,7 @@ def contents(table, version, library):
 
 
 def pack(path, tag, version, files):
-    """Writes the wheel: the same bytes from the same files."""
+    """Writes the wheel. The same files give the same bytes."""
     info, record = f"cprof-{version}.dist-info", []
     files = [*files, (f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: cprof\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
@@ -173,7 +174,7 @@ def main():
     table, version = project()
     glibc = max(GLIBC, newest_glibc(library, args.machine))
     if not args.library and glibc > GLIBC:
-        sys.exit("wheel: the library asks for glibc %d.%d" % glibc)
+        sys.exit("wheel: the library needs glibc %d.%d" % glibc)
     tag = f"py3-none-manylinux_{glibc[0]}_{glibc[1]}_{args.machine}"
     bare, debug = split_debug(library, args.machine, f"libcprof-{version}-{args.machine}.so")
     args.out.mkdir(parents=True, exist_ok=True)
@@ -183,7 +184,7 @@ def main():
     size = path.stat().st_size
     if size > MOST_BYTES:
         sys.exit(f"wheel: {path}: {size} bytes, more than {MOST_BYTES}")
-    print(f"wheel: {path} ({size / 1e6:.2f} MB, asks for glibc {glibc[0]}.{glibc[1]} or later)")
+    print(f"wheel: {path} ({size / 1e6:.2f} MB, needs glibc {glibc[0]}.{glibc[1]} or later)")
 
 
 if __name__ == "__main__":

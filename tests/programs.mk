@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# Programs of the end-to-end tests, benchmarks and fuzzers, and the runs that take long.
+# Programs of the end-to-end tests, benchmarks and fuzzers, and the long runs.
 
 # Programs and libraries that the end-to-end tests trace: tests/e2e/c/x.c -> x, tests/e2e/c/libx.c -> libx.so.
 E2E_SRC := $(wildcard tests/e2e/c/*.c)
 E2E_LIB := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%.so,$(filter tests/e2e/c/lib%,$(E2E_SRC)))
 E2E_BIN := $(patsubst tests/e2e/c/%.c,$(BUILD)/e2e/%,$(filter-out tests/e2e/c/lib%,$(E2E_SRC)))
 
-# Code that is run through every interleaving of its threads: tests/explore/explore_x.c -> explore/x.
+# Code that is tested in every interleaving of its threads: tests/explore/explore_x.c -> explore/x.
 EXPLORE_BIN := $(patsubst tests/explore/explore_%.c,$(BUILD)/explore/%,$(wildcard tests/explore/explore_*.c))
 
-# Programs of `make bench` and `make fuzz`. They link the modules as an archive, so that each gets only what it
-# calls, and one that includes nothing but cprof.h is a plain program to run under the library.
+# Programs of `make bench` and `make fuzz`. They link the modules as an archive, so that each contains only what it
+# calls, and a program that only includes cprof.h is an ordinary program to run under the library.
 ARCHIVE := $(BUILD)/libmodules.a
 BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -19,13 +19,13 @@ FUZZ_SECONDS ?= 600
 .PHONY: e2e-programs
 e2e-programs: $(E2E_BIN) $(E2E_LIB) $(EXPLORE_BIN) $(if $(HAVE_CUDA),sim)
 
-## bench: measure what recording costs, as ratios in one run (tests/bench/README.md)
+## bench: measure the cost of recording, as ratios in one run (tests/bench/README.md)
 .PHONY: bench
 bench: setup
 	$(Q)$(MAKE) all bench-programs $(if $(E2E_SRC),e2e-programs)
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) scripts/bench $(BENCH_ARGS)
 
-## bench-tool: time and memory of the command's readers at 100 MB and 1 GB (20 minutes, 8 GB of disk; BENCH_TOOL="--mb 10 100")
+## bench-tool: measure time and memory of the command's readers at 100 MB and 1 GB (20 minutes, 8 GB of disk; BENCH_TOOL="--mb 10 100")
 .PHONY: bench-tool
 bench-tool: setup
 	$(Q)$(MAKE) all $(if $(HAVE_CUDA),sim)
@@ -34,7 +34,7 @@ bench-tool: setup
 .PHONY: bench-programs
 bench-programs: $(BENCH_BIN)
 
-## fuzz: each target of tests/fuzz for FUZZ_SECONDS=600, under ASan and UBSan (needs clang), and the command's readers
+## fuzz: run each target of tests/fuzz for FUZZ_SECONDS=600, under ASan and UBSan (needs clang), and fuzz the command's readers
 .PHONY: fuzz fuzz-programs
 fuzz:
 	$(Q)echo 'int LLVMFuzzerTestOneInput(void) {return 0;}' | clang -fsanitize=fuzzer,address,undefined -x c - -o /dev/null \
@@ -55,14 +55,14 @@ fuzz:
 
 fuzz-programs: $(FUZZ_BIN)
 
-## other-programs: CPython's, PyTorch's and everyday programs with the library and without (an hour; OTHER="--only git")
+## other-programs: compare tests of CPython and PyTorch, and everyday programs, with and without the library (an hour; OTHER="--only git")
 .PHONY: other-programs
 other-programs: setup
 	$(Q)$(MAKE) all e2e-programs
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) tests/others/run.py $(OTHER)
 
-## soak: 200 times kill -9, each call in turn failing, ten minutes of stacks, ten of one window, then an hour of cycles (SOAK_SECONDS=3600)
-# The short ones first; each runs, whatever the others found.
+## soak: kill -9 200 times, let each call fail in turn, ten minutes of stacks, ten of one window, an hour of cycles (SOAK_SECONDS=3600)
+# The short runs come first. A failure does not stop the others.
 SOAK_SECONDS ?= 3600
 .PHONY: soak
 soak: setup
@@ -85,14 +85,14 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -fsanitize=fuzzer -o $@ $^ $(LIBS) -lm
 
-# It stands in for one whose functions are found by name.
+# Its functions must be found by name.
 $(BUILD)/e2e/interpreter: private E2E_LDFLAGS := -rdynamic
 $(BUILD)/e2e/%: tests/e2e/c/%.c $(wildcard preload/cprof.h tests/e2e/c/*.h) $(BUILD)/.flags
 	$(SAY) "  CC      $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra $(WERROR) $(INCLUDES) $(E2E_LDFLAGS) -o $@ $< -ldl -lpthread -lm
 
-# It stands in for another build of the library.
+# It imitates another build of the library.
 $(BUILD)/e2e/liboldcopy.so: private SONAME := libcprof.so
 $(BUILD)/e2e/lib%.so: tests/e2e/c/lib%.c $(wildcard preload/cprof.h)
 	$(SAY) "  CC      $@"
@@ -100,7 +100,7 @@ $(BUILD)/e2e/lib%.so: tests/e2e/c/lib%.c $(wildcard preload/cprof.h)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g -fPIC -Wall -Wextra $(WERROR) -I. -shared -Wl,-soname,$(or $(SONAME),lib$*.so) \
 		-o $@ $< -ldl -lpthread -lm
 
-# Its accesses to memory become calls of explore.c, which stands in for the sanitizer's runtime. gcc warns of fences, which neither sees.
+# Its memory accesses become calls of explore.c, which replaces the sanitizer's runtime. gcc warns of fences, which neither supports.
 $(BUILD)/explore/%: tests/explore/explore_%.c tests/explore/explore.c tests/explore/explore.h $(SRC) $(BUILD)/.flags
 	$(SAY) "  CC      $@"
 	@mkdir -p $(@D)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench`: the budgets of cprof, measured as ratios or differences within one run, best of several rounds.
+"""`make bench`: measures cprof's budgets, as ratios or differences within one run, best of several rounds.
 
     scripts/bench [--json] [--readme] [--quick] [--only NAME,NAME]     --readme writes the tables into tests/bench/README.md
 
-Each round measures all variants one after the other, so that a machine that gets slower slows all of them. A figure over
-its budget is marked; nothing fails, because a busy machine is no bug.
+Each round measures all variants one after the other, so that a slower machine slows all of them. A figure over its budget
+is marked. Nothing fails, since a busy machine is no bug.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import writing
 
 
 def parts(folder, quick):
-    """Each measurement by its name: a function that returns rows. Rounds of programs in C take a second, of Python ten."""
+    """The measurements by name: functions that return rows. A round of programs in C takes a second, of Python ten."""
     many, few = (1, 1) if quick else (5, 3)
     return {
         "exec": lambda: calls.bench_exec(many) + calls.bench_constructor(),
@@ -47,7 +47,7 @@ def parts(folder, quick):
 
 
 def run(only, quick):
-    """Rows, and what training.measure() says (None where it did not run)."""
+    """The rows, and the result of training.measure(), or None if it did not run."""
     folder = tempfile.mkdtemp(prefix="cprof-bench-")
     rows, steps = [], None
     try:
@@ -66,8 +66,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
     parser.add_argument("--readme", action="store_true", help="write the tables into tests/bench/README.md")
-    parser.add_argument("--quick", action="store_true", help="one short round, to see that everything runs")
-    parser.add_argument("--only", help=f"of these, with commas between: {','.join([*parts('', True), 'training'])}")
+    parser.add_argument("--quick", action="store_true", help="one short round, to check that everything runs")
+    parser.add_argument("--only", help=f"run only these, comma-separated, of: {','.join([*parts('', True), 'training'])}")
     args = parser.parse_args()
     only = set(args.only.split(",")) if args.only else set()
     unknown = only - {*parts("", True), "training"}

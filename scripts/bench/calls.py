@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What single calls cost: processes, hooks, markers, NVTX and ITT; over the same call without the library."""
+"""The cost of single calls: processes, hooks, markers, NVTX and ITT, compared with the same call without the library."""
 
 import functools
 import os
@@ -13,7 +13,7 @@ HALF = "half a pair, whole: not over anything"  # the budget is a hook's, and a 
 
 
 def exec_cost(n=300):
-    """CPU microseconds of one process that runs /bin/true, without and with the library."""
+    """CPU time in microseconds of a process that runs /bin/true, without and with the library."""
     result = {}
     for name, preload in (("bare", False), ("preload", True)):
         env = environment(preload)
@@ -45,7 +45,7 @@ def bench_constructor():
 
 
 def call_cost(program, stub, folder, rounds):
-    """Best nanoseconds of the call that PROGRAM makes into the stand-in STUB: bare, under the library between windows, and recorded."""
+    """The best time in nanoseconds of a call from `program` into the library `stub`: bare, with cprof between windows, and recorded."""
     built = compile_program(program, str(stub), f"-Wl,-rpath,{stub.parent}")
 
     def one(preload, **settings):
@@ -87,7 +87,7 @@ def bench_transfer(folder, rounds):
 
 
 def pair_cost(program, folder, rounds, *options):
-    """What a program of pairs prints, best of the rounds; it goes from idle to recording by itself."""
+    """The best values that a program of pairs prints in all rounds; it changes from idle to recording by itself."""
     built = compile_program(program, *options)
     return least(rounds, lambda: values(output([built, 100], environment(True, WAIT=2, WARMUP=0, ACTIVE=1, FOLDER=fresh(folder)))))
 
@@ -104,7 +104,7 @@ def bench_marker(folder, rounds):
 
 
 def bench_lttng(folder):
-    """The same range by LTTng-UST, where it is installed, with a session daemon of our own."""
+    """The same range with LTTng-UST, if installed, with our own session daemon."""
     name = "for comparison: the same range by LTTng-UST"
     try:
         subprocess.run(["lttng", "--version"], check=True, capture_output=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all measurements share: programs to build and run, with the library or without, and the best of several rounds."""
+"""Shared by all measurements: building and running programs, with or without the library, and the best of several rounds."""
 
 import os
 import pathlib
@@ -12,13 +12,13 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 LIBRARY = BUILD / "libcprof.so"
-PATIENCE = 120  # seconds that an answer may take: many times what torch.profiler needs to save a trace
+PATIENCE = 120  # time limit of an answer in seconds: many times what torch.profiler needs to save a trace
 BENCH = ROOT / "tests/bench"
 PYTHON = ROOT / ".venv/bin/python"
 
 
 def environment(preload, **settings):
-    """The caller's environment without its own CPROF_ settings, with ours and the library."""
+    """The caller's environment with our CPROF_ settings instead of its own, and with the library."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("CPROF_") and k != "LD_PRELOAD"}
     env.update({f"CPROF_{name}": str(value) for name, value in settings.items()})
     if preload:
@@ -27,12 +27,12 @@ def environment(preload, **settings):
     return env
 
 
-# What cprof says of a run that it recorded whole, or was not to record; the stand-in for CUDA has no driver.
+# Messages of cprof for a run that it recorded completely or not at all; the imitated CUDA has no driver.
 EXPECTED = re.compile(r"cprof: (rank \d+: .* events, 0 lost: |nothing was recorded: the program ended |no driver )")
 
 
 def complaints(said):
-    """Lines of cprof's on stderr that make a figure worthless: of what was lost, the cost was not measured."""
+    """cprof's messages on stderr that make a figure worthless, such as losses, whose cost was not measured."""
     return [line for line in said.splitlines() if line.startswith("cprof:") and not EXPECTED.match(line)]
 
 
@@ -46,8 +46,8 @@ def output(command, env):
 
 
 class Server:
-    """A program that says a line when it is ready and answers each line of its input by one, so that several can stand ready and be measured in turn:
-    what makes the machine slower for a while makes all of them slower."""
+    """A program that prints a line when it is ready and answers each input line with a line. Several can be ready and measured in turn, so that a slow
+    phase of the machine slows all of them."""
 
     def __init__(self, name, command, env):
         self.name, self.said = name, tempfile.TemporaryFile("w+")
@@ -84,7 +84,7 @@ class Server:
 
 
 def core():
-    """The one on which programs that take turns run."""
+    """The core for programs that take turns."""
     return max(os.sched_getaffinity(0))
 
 
@@ -112,17 +112,17 @@ def rounds_of(choose, rounds, measure):
 
 
 def least(rounds, measure):
-    """The smallest value of each key: what else runs on the machine only ever adds."""
+    """The smallest value of each key: other load on the machine can only add to it."""
     return rounds_of(min, rounds, measure)
 
 
 def most(rounds, measure):
-    """The largest value of each key, for what is counted per second."""
+    """The largest value of each key, for counts per second."""
     return rounds_of(max, rounds, measure)
 
 
 def fresh(folder):
-    """A new folder for traces, so that no run is in the way of the next."""
+    """A new folder for traces, so that no run disturbs the next."""
     return tempfile.mkdtemp(dir=folder)
 
 
@@ -136,7 +136,7 @@ def compile_program(name, *options, stderr=None):
 
 
 def stand_in(name, source, *options):
-    """Builds a library called NAME of a few lines of C, in the place of one that would work; its path."""
+    """Builds a small library from C source with the name of a real one. Returns its path."""
     target = BUILD / "bench" / name
     target.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", str(target), "-xc", "-", f"-Wl,-soname,{name}", *options],

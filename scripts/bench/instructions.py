@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many instructions a profiler adds to a training step on the thread that trains, and how many lines of code that thread must fetch anew because of
-them: counted by an emulator of the processor (callgrind), so that no other program on the machine, and no slower hour of it, changes the figures.
-Times follow from them but for what the processor does at once."""
+"""Counts the instructions that a profiler adds to a training step on the training thread, and the cache lines of code that the thread must fetch again
+because of them. An emulator of the processor (callgrind) counts, so that other load on the machine does not change the figures. Times also depend on
+what the processor does in parallel."""
 
 import pathlib
 import shutil
@@ -11,9 +11,9 @@ import sys
 from common import BENCH, PYTHON, environment, fresh, stand_in
 from training import empty_callbacks, operators_of
 
-STEPS = 4  # that are counted
+STEPS = 4  # counted steps
 MODES = ("none", "empty", "cprof", "torch")
-CACHE = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=524288,8,64")  # what one core has for itself, where it has little
+CACHE = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=524288,8,64")  # the caches of a core with small caches
 COUNTER = """#include <valgrind/callgrind.h>
 void counted_begin(void) { CALLGRIND_START_INSTRUMENTATION; }
 void counted_end(void) { CALLGRIND_STOP_INSTRUMENTATION; }
@@ -21,7 +21,7 @@ void counted_end(void) { CALLGRIND_STOP_INSTRUMENTATION; }
 
 
 def count(mode, folder, counter, helper, **schedule):
-    """Instructions of the training thread, and misses of its instruction cache, in a step."""
+    """Instructions and instruction cache misses of the training thread in a step."""
     env = environment(mode == "cprof", **{"STEP": "manual", "WARMUP": 1, "ACTIVE": STEPS + 2, "RECORD_SHAPES": 1, "FOLDER": folder, **schedule})
     out = pathlib.Path(fresh(folder)) / "counts"
     done = subprocess.run(["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--cache-sim=yes", *CACHE,

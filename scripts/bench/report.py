@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table, and where it goes."""
+"""The table of results, and its place in the README."""
 
 import os
 import pathlib

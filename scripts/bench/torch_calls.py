@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls from Python and torch's operators cost, and what the same costs with torch.profiler."""
+"""The cost of calls from Python and of torch's operators, also with torch.profiler."""
 
 import pathlib
 
@@ -11,7 +11,7 @@ RECORD = {"WARMUP": 1, "ACTIVE": 100000000, "MAX_TRACE_MB": 100000}
 
 
 def bench_module(folder, rounds):
-    """The Python module's markers. What remains is the interpreter's own cost of two calls into C."""
+    """The Python module's markers. The rest is the interpreter's own cost of two calls into C."""
     def measure(kind, preload, **settings):
         env = dict(environment(preload, STEP="manual", FOLDER=fresh(folder), **settings), PYTHONPATH=str(ROOT / "scripts/python"))
         return values(output([PYTHON, BENCH / "module_cost.py", kind], env))
@@ -50,7 +50,7 @@ def bench_operator(folder, rounds):
 
 
 def bench_stacks(folder, rounds):
-    """Stacks that were seen before, on the Python of the tests. The marks' own cost is in both runs."""
+    """Stacks that were seen before, with the tests' Python. The marks' own cost is in both runs."""
     on = dict(SCHEDULE_SCOPE="none", STEP="manual", STACK_ARGS="none", MAX_TRACE_MB=100000)
     kinds = {"none": dict(WITH_STACK=0), "python": dict(WITH_STACK=1, NATIVE_STACK=0), "both": dict(WITH_STACK=1)}
 
@@ -78,7 +78,7 @@ def bench_stacks(folder, rounds):
 
 
 def call_between_windows(folder):
-    """What a call costs more behind a window than before the first, in ns: against a process without the library, in turns before and behind."""
+    """By how many ns a call is slower after a window than before the first one, each compared in turns with a process without the library."""
     script = BENCH / "nn_module_cost.py"
     traced = environment(True, WITH_MODULES=1, WAIT=2, WARMUP=0, ACTIVE=1, REPEAT=1, STEP="manual", FOLDER=fresh(folder))
     bare, cprof = servers = [Server(name, [PYTHON, script, "windows", core()], env) for name, env in (("bare", environment(False)), ("cprof", traced))]
@@ -103,7 +103,7 @@ def call_between_windows(folder):
 
 
 def bench_nn_module(folder, rounds):
-    """CPROF_WITH_MODULES. Between windows nothing is hooked: a call costs what it costs before the first."""
+    """CPROF_WITH_MODULES. Between windows nothing is hooked: a call costs the same as before the first window."""
     def one(kind, preload, **settings):
         return values(output([PYTHON, BENCH / "nn_module_cost.py", kind], environment(preload, **settings)))
 

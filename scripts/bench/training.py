@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of three models on the CPU: unprofiled, under cprof between windows and in one, and with torch.profiler, with the same
-information: shapes, memory and FLOPs, then also the Python stacks. And with callbacks of torch that do nothing, which shows what torch itself takes
-as soon as anybody listens to its operators: no profiler that does adds less.
+"""Training steps of three models on the CPU: unprofiled, with cprof between windows and in one, and with torch.profiler. Both profilers record the
+same: shapes, memory and FLOPs, then also Python stacks. Another mode has torch callbacks that do nothing. It shows the cost of torch itself as soon
+as anybody listens to its operators, the minimum for any profiler that does.
 
-Each mode is a process of its own, and all of them stand ready at once; one at a time trains, on the same core, for a few steps. A round has such a
-slice of each mode, in an order of its own, so that all slices of a round fall within a fraction of a second. What is compared is the least step of
-a slice, because what else runs on the machine only adds to it, with that of the unprofiled slice of the same round: the median of these ratios over
-all rounds does not feel that the machine gets slower or faster in between. The CPU time of the training thread does not feel who else was let run
-while it had to wait, either."""
+Each mode has its own process, and all are ready at once. One at a time trains for a few steps, on the same core. A round has such a slice of each
+mode, in its own order, so that all slices of a round fall within a fraction of a second. The least step of a slice, since other load on the machine
+can only add to a step, is divided by that of the unprofiled slice of the same round. The median of these ratios over all rounds is independent of
+a machine that gets slower or faster between rounds. The CPU time of the training thread is also independent of programs that run while it waits."""
 
 import json
 import os
@@ -22,14 +21,14 @@ MODELS = {"cnn": "CNN", "transformer": "transformer", "tiny": "tiny operators"}
 MODES = {"none": "unprofiled", "idle": "between windows", "empty": "torch's empty callbacks", "cprof": "cprof", "torch": "torch.profiler",
          "cprof-stack": "cprof, stacks", "torch-stack": "torch.profiler, stacks"}
 BEFORE = 20  # steps between windows
-SLICES, SLICE = 20, 5  # of a window, and steps of one
+SLICES, SLICE = 20, 5  # slices of a window, and steps of a slice
 STEPS = SLICES * SLICE
-WARM = 1  # steps of a slice that do not count: another process had the caches
-WALL, CPU, HELD, HELD_CPU = range(4)  # of a step, as train_step.py says
+WARM = 1  # steps of a slice that do not count, since another process used the caches before
+WALL, CPU, HELD, HELD_CPU = range(4)  # times of a step in train_step.py's output
 
 
 def empty_callbacks():
-    """Builds the callbacks that do nothing with the headers of the torch that is measured; None where there is no compiler for them."""
+    """Builds the callbacks that do nothing, with the headers of the measured torch. Returns None without a suitable compiler."""
     torch = pathlib.Path(output([PYTHON, "-c", "import torch; print(torch.__path__[0])"], environment(False)).split()[-1])
     target = BUILD / "bench" / "libempty_callbacks.so"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -42,18 +41,18 @@ def empty_callbacks():
 
 
 def run(worker, model, count):
-    """Times of so many steps."""
+    """The times of `count` steps."""
     return json.loads(worker.ask(f"{model} {count}"))
 
 
 def operators_of(folder):
-    """How many stand in a trace of this folder."""
+    """The mean number of operators in a trace of this folder."""
     traces = list(pathlib.Path(folder).glob("*.json"))
     return sum(trace.read_bytes().count(b'"cpu_op"') for trace in traces) / max(1, len(traces))
 
 
 def start(mode, folder, helper):
-    """The process of a mode."""
+    """Starts the process of a mode."""
     record = {"WAIT": BEFORE, "WARMUP": 1, "ACTIVE": STEPS, "REPEAT": 0, "RECORD_SHAPES": 1}
     settings = {"idle": {"SKIP_FIRST": 1000000, "RECORD_SHAPES": 1}, "cprof": record,
                 "cprof-stack": dict(record, WITH_STACK=1, NATIVE_STACK=0)}.get(mode)
@@ -62,14 +61,14 @@ def start(mode, folder, helper):
 
 
 def turns(workers, order):
-    """All workers in an order of this round's own: whoever comes behind a certain one would be slower or faster for it."""
+    """All workers in a new order, since the worker before may make one slower or faster."""
     mixed = list(workers)
     order.shuffle(mixed)
     return mixed
 
 
 def train_window(workers, model, order):
-    """{mode: (slices of a window, the steps before it)}. What the cprof thread has left to write is written in peace."""
+    """{mode: (slices of a window, the steps before it)}. Then waits until the cprof thread has written the rest."""
     before = {w.name: run(w, model, BEFORE + 1) for w in turns(workers, order)}
     slices = {w.name: [] for w in workers}
     for _ in range(SLICES):
@@ -80,8 +79,8 @@ def train_window(workers, model, order):
 
 
 def measure(folder, windows):
-    """{mode: {model: summary()}}, and how many operators stand in a trace of a mode. torch.profiler, which takes the longest to save a window and adds
-    most, so that less tells it, takes part in every second one."""
+    """{mode: {model: summary()}}, and the number of operators in a trace of each mode. torch.profiler only takes part in every second window: it takes
+    longest to save a window, and adds most, so that fewer samples are enough."""
     helper = empty_callbacks()
     order = random.Random(1)
     folders = {mode: fresh(folder) for mode in MODES if helper or mode != "empty"}
@@ -102,7 +101,7 @@ def measure(folder, windows):
 
 
 def counted(slices):
-    """The steps of each slice that count: not the first ones, nor the one whose mark ends the window."""
+    """The counted steps of each slice: without the first ones, and without the step whose mark ends the window."""
     return [steps[WARM:-1 if steps is slices[-1] else None] for steps in slices]
 
 
@@ -112,27 +111,27 @@ def floors(said, mode, which):
 
 
 def added(said, mode, which):
-    """What the mode adds to a step: median and quartiles of the rounds' ratios to the unprofiled slice, times what an unprofiled step takes when little
-    else runs, in us."""
+    """The time that the mode adds to a step, in us: median and quartiles of the rounds' ratios to the unprofiled slice, times an unprofiled step on a
+    quiet machine."""
     bare = floors(said, "none", which)
     ratios = [mine / other - 1 for mine, other in zip(floors(said, mode, which), bare)]
     return [quantile(ratios, part) * quantile(bare, 0.25) for part in (0.5, 0.25, 0.75)]
 
 
 def end_of(window, which, held):
-    """What the end of a window took of the training thread and what it delayed, in us."""
+    """The time in us for which the end of a window held the training thread, with the delay of the next step."""
     slices, before = window
     level = median([step[which] for step in before[1:]]) if before else 0
     return (slices[-1][-1][held] + (before[0][which] - level if before else 0)) / 1e3
 
 
 def summary(said, mode):
-    """Of one model in one mode: times of steps, what they are longer, and the ends of its windows; in us."""
+    """Of one model in one mode, in us: times of steps, the added time, and the ends of its windows."""
     said = [window for window in said if mode in window]
     steps = [step for window in said for steps in counted(window[mode][0]) for step in steps]
     wall = [step[WALL] / 1e3 for step in steps]
     ends = [window[mode][0][-1][-1] for window in said]
-    # behind each window come the first steps of the next
+    # after each window come the first steps of the next
     behind = [(window[mode][0], after[mode][1] if after else None) for window, after in zip(said, [*said[1:], None])]
     of_end = median([end_of(window, CPU, HELD_CPU) for window in behind]) / STEPS
     cpu = added(said, mode, CPU)
@@ -142,7 +141,7 @@ def summary(said, mode):
 
 
 def ratio(torch, cprof):
-    """None where the machine was too busy to see what cprof adds."""
+    """The ratio; None if the machine was too busy to see what cprof adds."""
     return torch / cprof if torch > 0 and cprof > 0 else None
 
 
@@ -151,7 +150,7 @@ def spread(added_):
 
 
 def ratio_row(result, model, kind):
-    """How much less cprof adds to a step."""
+    """The row with the ratio of the times that torch.profiler and cprof add to a step."""
     cprof, torch = (result[tool + kind][model] for tool in ("cprof", "torch"))
     remark = f"{spread(torch['added'])} us / {spread(cprof['added'])} us of CPU on {result['none'][model]['cpu']:.0f} us"
     wall = ratio(torch["added_wall"][0], cprof["added_wall"][0])
@@ -182,7 +181,7 @@ def rows_of(result):
 
 
 def table_of(result, operators):
-    """A second table: how long steps take, and what is added to them."""
+    """A second table: the times of steps, and the times added to them."""
     heads = [MODES[mode] for mode in result]
     lines = ["Steps of the three models in us by the clock, median / p99 / longest; below it what is added to the CPU time of one, median (quartiles of "
              f"the rounds). One thread of torch. A trace of cprof holds {operators['cprof']:,.0f} operators, one of torch.profiler "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cprof thread's work: from records to files, the growth of windows, and the end of a window."""
+"""The cost of the cprof thread's work: from records to files, the growth of windows, and the end of a window."""
 
 import os
 import pathlib
@@ -34,7 +34,7 @@ def bench_json():
 
 
 def bench_growth(folder, sizes=(10**5, 10**7)):
-    """A window a hundred times as large: CPU time, memory and bytes on disk of an event."""
+    """A window a hundred times as large: CPU time and bytes on disk of an event, and memory."""
     def one(events):
         target = pathlib.Path(fresh(folder))
         process = subprocess.Popen([str(BUILD / "bench" / "bench_growth"), str(events)], stderr=subprocess.PIPE, text=True, env=environment(
@@ -56,8 +56,8 @@ def bench_growth(folder, sizes=(10**5, 10**7)):
 
 
 def launch_rows(folder):
-    """What 100,000 launches a second from 8 threads cost these threads on the simulated GPU, beside a client of CUPTI that lets it record the same and
-    throws it away."""
+    """The cost of 100,000 launches a second for their 8 threads on the simulated GPU, compared with a client of CUPTI that records the same and discards
+    it."""
     kinds = re.findall(r"^KIND\(\w+, (\d+), KIND_ALWAYS", (ROOT / "cupti/kinds.def").read_text(), re.M)
     many = [str(BUILD / "gpu/many"), "--mark", "1", "--threads", "8", "--streams", "4", "--launches", "25000", "--ns", "320000"]
     lost = set()
@@ -73,12 +73,12 @@ def launch_rows(folder):
     def round_of_all():
         cost = {"none": once(False),
                 "other": once(False, {"CUDA_INJECTION64_PATH": str(BUILD / "e2e/libothertool.so"), "OTHER_TOOL": "cupti", "OTHER_KINDS": ",".join(kinds)}),
-                # what is on for the step before the first mark goes off a second after it (ASKED_MS of cupti/session.c)
+                # the kinds for the step before the first mark are switched off a second after it (ASKED_MS of cupti/session.c)
                 "idle": once(True, settle=1600, SKIP_FIRST=100), "recording": once(True, SCHEDULE_SCOPE="none")}
         return {key: value - cost["none"] for key, value in cost.items() if key != "none"} | {"none": cost["none"]}
 
-    # Eight threads and the simulated GPU share the machine's cores, and one run is luckier than another: what is added within a round, and
-    # the median over the rounds.
+    # Eight threads and the simulated GPU share the machine's cores, so runs differ: takes the differences within a round, and their median over
+    # the rounds.
     rounds = [round_of_all() for _ in range(9)]
     added = {key: statistics.quantiles([cost[key] for cost in rounds], n=4) for key in rounds[0]}
 
@@ -91,7 +91,7 @@ def launch_rows(folder):
 
 
 def bench_gpu(folder):
-    """The way of GPU records, and the end of a window of a million of them on the simulated GPU."""
+    """The cost of GPU records from CUPTI to the file, and of the end of a window with a million of them on the simulated GPU."""
     best = most(5, lambda: values(output([BUILD / "bench" / "bench_join", 300000, fresh(folder)], environment(False))))
     rows = [("GPU records from CUPTI to the file, one thread", best["gpu_records_per_s"] / 1e6, "M/s", -1,
              "translate, join with hook and operator, JSON, write; a hooked span for each two")]

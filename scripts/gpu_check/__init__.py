@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The acceptance run on a GPU (scripts/gpu_check.sh): `parts` is what is done, `rules` what is asked of a trace, `run` how programs are run."""
+"""The acceptance run on a GPU (scripts/gpu_check.sh): `plan` has the parts, `rules` the checks of a trace, `run` runs the programs."""

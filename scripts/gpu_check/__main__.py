@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The acceptance run on a GPU: is everything that was launched in the trace, and what does recording cost?
+"""The acceptance run on a GPU: checks that traces have everything that was launched, and measures the cost of recording.
 
     scripts/gpu_check.sh [--plan] [--sim] [--quick] [--parts NAMES] [--out FOLDER] [--library PATH]
 
-Builds the library and the programs of tests/gpu, runs each without and with the library and compares; PyTorch scripts against
-torch.profiler and against what they say of themselves. Each part has a time of its own, and the whole has one; what fails or takes too long
-stops nothing else. In FOLDER (default $OUT, else build/gpu_check), written anew after each check: gpu_check.json, gpu_check.txt (the table);
-after each part: fixtures.tar.gz (raw buffers of CUPTI), logs.tar.gz (what each program and cprof said), traces.tar.gz (of what failed, then small ones).
-Exit status 1 if a check failed. Figures of cost are compared with the budgets and marked; they fail nothing. The standard library is all that
-it needs.
+Builds the library and the programs of tests/gpu, runs each with and without the library, and compares. Compares PyTorch scripts with
+torch.profiler and with their own tallies. Each part has a time limit, and so has the whole run; a part that fails or takes too long does not
+stop the others. Results are in FOLDER (default $OUT, else build/gpu_check): gpu_check.json and gpu_check.txt (the table), rewritten after each
+check; fixtures.tar.gz (raw buffers of CUPTI) and logs.tar.gz (output of programs and cprof), after each part; traces.tar.gz (smallest first),
+at the end. The exit status is 1 if a check failed. Costs are compared with the budgets and marked, but fail nothing. It only needs Python's
+standard library.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def table(check):
 
 
 def pack(archive, paths, root):
-    """The files, in order, until the archive would become too large; what a program never wrote is not missed."""
+    """Packs the files, in order, until the archive is too large. Skips missing files."""
     with tarfile.open(archive, "w:gz", compresslevel=6) as tar:
         for path in paths:
             if path.is_file() and path.stat().st_size < 8 * ARCHIVE_BYTES:
@@ -54,7 +54,7 @@ def pack(archive, paths, root):
 
 
 def save_logs(check):
-    """Also what a single long log would push out: at most a megabyte of each."""
+    """Packs the logs. Logs of more than a megabyte come last, so that they do not push out others."""
     logs = sorted(check.work.glob("*/*.txt"), key=lambda path: (path.stat().st_size > 1 << 20, path.stat().st_mtime))
     pack(check.out / "logs.tar.gz", [path for path in logs if path.stat().st_size], check.work)
 
@@ -66,7 +66,7 @@ def save_traces(check):
 
 
 def save(check):
-    """Whole at each moment: the run may be cut off in this one."""
+    """Writes the results. The files are whole at any time, since the run may be cut off."""
     with check.lock:
         figures = dict(check.figures, seconds=time.monotonic() - check.started, failures=check.failures, skipped=check.skipped, rows=check.rows,
                        not_run=check.not_run)
@@ -78,7 +78,7 @@ def save(check):
 # ---- all -------------------------------------------------------------------------------------------------------
 
 def seconds_for(check, part):
-    """The plan's seconds are those of a machine with a GPU; on the simulation a part has what is left of the whole."""
+    """The time limit of a part. The plan's seconds are for real hardware; in the simulation a part may use all the time that is left."""
     return check.left() if check.sim else part.seconds
 
 
@@ -92,8 +92,8 @@ def run_part(check, name):
                 raise OutOfTime
             part.function(check)
     except OutOfTime:
-        check.fail(name, "no time left for all of it")
-    except Exception:  # of the check itself: the other parts go on
+        check.fail(name, "no time left for the whole part")
+    except Exception:  # an error of the check itself: the other parts go on
         check.fail(name, "the check itself failed: " + traceback.format_exc(limit=-3)[-600:])
     check.figures.setdefault("part_seconds", {})[name] = round(time.monotonic() - began, 1)
     try:
@@ -106,19 +106,19 @@ def run_part(check, name):
 def options():
     parser = argparse.ArgumentParser(prog="gpu_check.sh", description="The acceptance run on a GPU.")
     parser.add_argument("--plan", action="store_true", help="print the parts with their seconds, most valuable first, and run nothing")
-    parser.add_argument("--sim", action="store_true", help="the simulated GPU, also where there is a real one")
-    parser.add_argument("--real", action="store_true", help="fail where there is no real GPU, instead of taking the simulated one")
-    parser.add_argument("--prepare", action="store_true", help="only build all that the real GPU's machine needs, into build-check/")
-    parser.add_argument("--quick", action="store_true", help="less of everything: a minute, for CI")
+    parser.add_argument("--sim", action="store_true", help="use the simulated GPU, even if there is a real one")
+    parser.add_argument("--real", action="store_true", help="fail without a real GPU, instead of using the simulated one")
+    parser.add_argument("--prepare", action="store_true", help="only build what the machine with the GPU needs, into build-check/")
+    parser.add_argument("--quick", action="store_true", help="a short run of a minute, for CI")
     parser.add_argument("--out", default=os.environ.get("OUT") or str(ROOT / "build/gpu_check"), help="folder for the results")
     parser.add_argument("--build", help="folder to build in (default build-check, simulated build-check/sim)")
-    parser.add_argument("--library", help="this libcprof.so instead of one built here")
-    parser.add_argument("--parts", help="of: " + ",".join(plan.BY_NAME))
-    parser.add_argument("--programs", help="of the programs only these, comma-separated")
-    parser.add_argument("--cases", help="of the PyTorch features only these")
-    parser.add_argument("--models", help="of the PyTorch models only these")
-    parser.add_argument("--limit", type=float, default=570, help="seconds for all of it (570)")
-    parser.add_argument("--program-limit", type=float, default=100, help="seconds for one program (100)")
+    parser.add_argument("--library", help="use this libcprof.so instead of building one")
+    parser.add_argument("--parts", help="run only these parts, comma-separated, of: " + ",".join(plan.BY_NAME))
+    parser.add_argument("--programs", help="run only these programs, comma-separated")
+    parser.add_argument("--cases", help="run only these PyTorch features, comma-separated")
+    parser.add_argument("--models", help="run only these PyTorch models, comma-separated")
+    parser.add_argument("--limit", type=float, default=570, help="time limit of the whole run in seconds (570)")
+    parser.add_argument("--program-limit", type=float, default=100, help="time limit of one program in seconds (100)")
     found = parser.parse_args()
     unknown = [name for name in (found.parts or "").split(",") if name and name not in plan.BY_NAME]
     if unknown:

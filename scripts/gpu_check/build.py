@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine has, and building the library and the programs of tests/gpu for it. `--prepare` builds all of it on a machine with nvcc
-and without a GPU; the machine with the GPU then takes what was built (build-check/), as long as the sources are the same."""
+"""Finds the tools of the machine, and builds the library and the programs of tests/gpu for it. `--prepare` builds all of them on a machine
+with nvcc and without a GPU; the machine with the GPU then uses that build (build-check/), as long as the sources are the same."""
 
 import concurrent.futures
 import glob
@@ -17,18 +17,18 @@ from gpu_check.run import output
 
 CUDA_PREFIX = pathlib.Path("/usr/local/cuda")
 SIM_ONLY = {"two_runtimes", "transfers", "gemm", "dnn"}
-# What a program links beside its kernels: static runtime, or none; CUPTI itself.
+# The CUDA runtime that a program links, if not the shared one.
 RUNTIME = {"static_runtime": "static", "driver_only": "none"}
-# Libraries that the machine which builds may lack: (soname, its symbols, name of its version node).
+# Libraries that the building machine may lack: (soname, pattern of its symbols, name of its version node).
 STUBS = {"cuda": ("libcuda.so.1", r"cu[A-Z]", None), "cublas": ("libcublas.so.{major}", r"cublas(?!Lt)", "libcublas.so.{major}"),
          "cublasLt": ("libcublasLt.so.{major}", "cublasLt", "libcublasLt.so.{major}"), "nccl": ("libnccl.so.2", "nccl", None)}
 USES = {"driver_only": ["cuda"], "products": ["cublas", "cublasLt"], "ranks": ["nccl"]}
 
 
-# ---- what there is ---------------------------------------------------------------------------------------------
+# ---- the machine's tools ---------------------------------------------------------------------------------------------
 
 def toolkit_folders(nvcc):
-    """Where a toolkit may be: around nvcc, where the variables say, the usual prefix."""
+    """The folders of toolkits: around nvcc, from environment variables, and the usual prefix."""
     found = [pathlib.Path(nvcc).resolve().parents[1]] if nvcc else []
     found += [pathlib.Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     return [folder for folder in dict.fromkeys([*found, CUDA_PREFIX]) if folder.is_dir()]
@@ -40,7 +40,7 @@ def find_nvcc():
 
 
 def find_tool(nvcc, name):
-    """A tool of the toolkit, or in the path; None: there is none."""
+    """The path of a tool in PATH or in a toolkit, or None."""
     places = [shutil.which(name)] + [found for folder in toolkit_folders(nvcc) for pattern in (f"bin/{name}", f"nsight-systems*/bin/{name}",
                                      f"nsight-systems*/target-linux-x64/{name}", f"{name}/{name}") for found in sorted(glob.glob(str(folder / pattern)))]
     return next((place for place in places if place and os.access(place, os.X_OK)), None)
@@ -71,7 +71,7 @@ def find_library(nvcc, name):
 
 
 def choose(check):
-    """Real hardware or the simulation, and why."""
+    """Chooses between real hardware and the simulation, and prints why."""
     gpus = output(["nvidia-smi", "-L"]).splitlines() if shutil.which("nvidia-smi") else []
     gpus = [line for line in gpus if line.startswith("GPU ")]
     check.nvcc = find_nvcc()
@@ -82,7 +82,7 @@ def choose(check):
     check.sim = check.options.sim or bool(missing)
     why = "--sim" if check.options.sim else f"without {', '.join(missing)}" if missing else gpus[0]
     print(f"gpu_check: {'the simulated GPU' if check.sim else 'a real GPU'} ({why})", flush=True)
-    if check.sim and not check.options.build:  # what --prepare built stays
+    if check.sim and not check.options.build:  # keep what --prepare built
         check.build /= "sim"
         check.work = check.build / "gpu_check_runs"
     check.figures["device"] = "simulated" if check.sim else gpus
@@ -106,7 +106,7 @@ def versions(check):
 # ---- the library -----------------------------------------------------------------------------------------------
 
 def make(check, *targets):
-    """'' or what went wrong."""
+    """Runs make. Returns the error, or ''."""
     jobs = f"-j{min(16, os.cpu_count() or 1)}"
     try:
         done = subprocess.run(["make", "-C", str(check.root), f"BUILD={check.build}", "WERROR=", jobs, *targets], capture_output=True, text=True,
@@ -117,7 +117,7 @@ def make(check, *targets):
 
 
 def sources(check):
-    """A digest of what the library and the programs are made from."""
+    """A digest of the sources of the library and the programs."""
     digest = hashlib.sha256()
     for pattern in ("preload/**/*.*", "cupti/*", "writer/**/*.*", "tests/gpu/*", "tests/sim/sim.mk", "Makefile"):
         for path in sorted(check.root.glob(pattern)):
@@ -131,7 +131,7 @@ def prepared(check):
 
 
 def build_library(check):
-    """The library: the one given, the one prepared, else built here, else what lies in build/ (a machine may lack zlib's static library)."""
+    """Chooses the library: the given one, the prepared one, one built here, or that in build/ (a machine may lack zlib's static library)."""
     error = ""
     if check.options.library:
         check.library = pathlib.Path(check.options.library).resolve()
@@ -147,7 +147,7 @@ def build_library(check):
 
 
 def build_simulated(check):
-    """Whoever names a library and a folder has built both."""
+    """Builds the simulation, unless a library and a folder are given, which are then built already."""
     there = check.options.library and (check.build / "gpu/many").is_file()
     error = "" if there else make(check, "sim")
     if error:
@@ -162,7 +162,7 @@ def run_build(check):
 # ---- the programs, for real hardware ---------------------------------------------------------------------------
 
 def compile_one(check, command):
-    """'' or the compiler's words; a warning is one, too."""
+    """Runs a compiler. Returns its messages, also warnings, or ''."""
     try:
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=max(10, check.left()), stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -171,7 +171,7 @@ def compile_one(check, command):
 
 
 def build_kernels(check, folder):
-    """For the GPU that is here; without one for Hopper, and as PTX for others."""
+    """Compiles the kernels for the machine's GPU; without one for Hopper, and as PTX for others."""
     source, out = check.root / "tests/gpu/kernels.cu", folder / "kernels.o"
     arches = [["-arch=native"]] if not check.options.prepare else []
     arches += [["-gencode", "arch=compute_90,code=sm_90", "-gencode", "arch=compute_75,code=compute_75"], []]
@@ -183,14 +183,14 @@ def build_kernels(check, folder):
 
 
 def toolkit_major(nvcc):
-    """The toolkit's: its runtime asks for that cuBLAS, too."""
+    """The major version of the toolkit, which is also that of its cuBLAS."""
     release = re.search(r"release (\d+)\.", output([nvcc, "--version"])) if nvcc else None
     return int(release.group(1)) if release else 13
 
 
 def stub(check, folder, which, object_file):
-    """An empty library with a real one's name and the symbols that a program takes from it, to link against: the real one is the machine's
-    with the GPU. Its version node is the real one's, so that the program asks for the same symbols."""
+    """Builds an empty library to link against, with a real library's name, version node and the symbols that a program needs of it. The real
+    library is on the machine with the GPU."""
     soname, symbols, node = (text and text.format(major=toolkit_major(check.nvcc)) for text in STUBS[which])
     wanted = sorted(set(re.findall(rf"\bU ({symbols}\w*)", output(["nm", "-u", object_file]))))
     library = folder / "stubs" / object_file.stem / soname
@@ -218,7 +218,7 @@ def build_program(check, folder, path, includes, kernels):
 
 
 def library_folders(check):
-    """Where the programs find CUDA at run time: the toolkit, then the folders of libcupti, libcublas and NCCL."""
+    """The folders in which programs find CUDA at run time: the toolkit, then the folders of libcupti, libcublas and NCCL."""
     toolkit = toolkit_folders(check.nvcc)
     found = [path for root in toolkit for path in (root / "lib64", root / "extras/CUPTI/lib64", *map(pathlib.Path, glob.glob(f"{root}/targets/*/lib")))
              if path.is_dir()]
@@ -227,7 +227,7 @@ def library_folders(check):
 
 
 def build_real(check):
-    """nvcc for the kernels and the linking, the C compiler for the programs; some at a time."""
+    """Builds the programs in parallel: nvcc compiles the kernels and links, the C compiler compiles the rest."""
     folder, source = check.build / "gpu", check.root / "tests/gpu"
     check.libraries = library_folders(check)
     if prepared(check) and not check.options.prepare:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same seeded PyTorch script (tests/e2e/train_gpu.py) with cprof and with torch.profiler, each in a process of its own: kernels, copies,
-operators and memory events must be the same. And kernels of JAX and CuPy. What is not installed is skipped with its reason."""
+"""Runs the same seeded PyTorch script (tests/e2e/train_gpu.py) with cprof and with torch.profiler, each in its own process: kernels, copies,
+operators and memory events must be equal. Also checks kernels of JAX and CuPy. Missing packages are skipped with a reason."""
 
 import collections
 import importlib.util
@@ -11,13 +11,13 @@ from gpu_check.rules import CALLS, WORK, join_problems, loss_problems, read, row
 from gpu_check.run import ended, said
 
 SCRIPT = "tests/e2e/train_gpu.py"
-# What Dynamo and Inductor mark only while torch's own profiler runs.
+# Operators that Dynamo and Inductor mark only while torch's own profiler runs.
 FOR_ITS_PROFILER = ("Pregraph bytecode", "AOTDispatcher ", "## Call CompiledFxGraph", "triton_")
-# Those that never ran on hardware first.
+# Models that never ran on hardware come first.
 MODELS = ("graph", "compile", "amp", "loader", "cnn", "attention")
-# (device type, bytes) that cprof does not tell: a batch that a worker hands over in shared memory, where torch maps it.
+# (device type, bytes) of allocations that cprof does not record: torch maps a worker's batch in shared memory.
 SHARED = {"loader": (0, 32 * 3 * 32 * 32 * 4)}
-# Code, a kernel's name, how often it runs.
+# Package: code, a kernel's name, number of its launches.
 OTHERS = {
     "cupy": ("import cupy\nk = cupy.RawKernel('extern \"C\" __global__ void counted(float *x) {x[0] += 1;}', 'counted')\nx = cupy.zeros(1, 'f4')\n"
              "for _ in range(50):\n    k((1,), (1,), (x,))\nassert float(x[0]) == 50", "counted", 50),
@@ -35,25 +35,25 @@ def work_of(trace):
 
 
 def is_first_thread(event):
-    """cprof moves a process id below 4096 up by a million: readers take such for a GPU's."""
+    """Whether a row is of the process's first thread. cprof adds a million to a pid below 4096, since readers take such for a GPU's."""
     return event["tid"] in (event["pid"], event["pid"] - 1_000_000)
 
 
 def profiled_threads(trace):
-    """Those that torch.profiler sees: the one it was started in and autograd's. cprof sees all, OpenMP's workers and the one that pins
-    memory among them."""
+    """The threads that torch.profiler sees: the one it was started in and autograd's. cprof sees all, also OpenMP's workers and the
+    thread that pins memory."""
     return {e["tid"] for e in rows_of(trace, "cpu_op") if is_first_thread(e) or e["name"].startswith("autograd::engine")}
 
 
 def callers_of(trace):
-    """(what ran or was called, the operator behind its `External id`) and how often."""
+    """How often (work or call, the operator of its `External id`) occurs."""
     operators = {e["args"]["External id"]: e["name"] for e in rows_of(trace, "cpu_op") if "External id" in e["args"]}
     return collections.Counter((e["name"], operators.get(e["args"].get("External id"))) for e in rows_of(trace, *WORK, *CALLS)
                                if e["cat"] in WORK or "Launch" in e["name"] or "Memcpy" in e["name"])
 
 
 def memory_of(trace, threads, first, last):
-    """Tensor memory between two moments: allocations by device type and bytes; a release is shown only where its allocation was."""
+    """The allocations of tensors between two times, by device type and bytes. Releases are left out: they appear only if their allocation did."""
     return collections.Counter((e["args"]["Device Type"], e["args"]["Bytes"]) for e in trace["traceEvents"] if e.get("name") == "[memory]" and
                                e["args"]["Bytes"] > 0 and first <= e["ts"] < last and e["tid"] in threads)
 
@@ -64,7 +64,7 @@ def operators_of(trace, threads, first, last):
 
 
 def arrows_of(trace):
-    """(operators where it starts, where it ends) of the arrows from forward to backward. The engine's thread runs a GPU's backward."""
+    """(operators at its start, at its end) of the arrows from forward to backward. The engine's thread runs a GPU's backward pass."""
     at = collections.defaultdict(list)
     for e in rows_of(trace, "cpu_op"):
         at[e["tid"], e["ts"]].append(e["name"])
@@ -76,14 +76,14 @@ def arrows_of(trace):
 
 
 def difference(ours, theirs):
-    """What only one has, with how many more."""
+    """The keys that differ in number, with the difference."""
     more, fewer = ours - theirs, theirs - ours
     return [f"{n} more: {str(key)[:120]}" for key, n in more.most_common(4)] + \
            [f"{n} fewer: {str(key)[:120]}" for key, n in fewer.most_common(4)]
 
 
 def compare(ours, theirs, shared=None):
-    """({figures}, problems) of cprof's trace against torch.profiler's. shared: a kind of memory event that is left out."""
+    """({figures}, problems) of cprof's trace compared with torch.profiler's. shared: a kind of memory event to ignore."""
     mine, other = work_of(ours), work_of(theirs)
     problems = [f"kernels: {text}" for text in difference(mine[0], other[0])]
     problems += [f"copies: {text}" for text in difference(mine[1], other[1])]
@@ -92,7 +92,7 @@ def compare(ours, theirs, shared=None):
     ratio = mine[3] / other[3] if other[3] else None
     if other[3] and abs(ratio - 1) > 0.01:
         problems.append(f"kernel time {ratio} x torch.profiler's")
-    if not any(e["name"].startswith(FOR_ITS_PROFILER) for e in rows_of(theirs, "cpu_op")):  # else these are behind some `External id`
+    if not any(e["name"].startswith(FOR_ITS_PROFILER) for e in rows_of(theirs, "cpu_op")):  # else some `External id` is one of these
         problems += [f"callers: {text}" for text in difference(callers_of(ours), callers_of(theirs))]
     problems += [f"arrows: {text}" for text in difference(arrows_of(ours), arrows_of(theirs))]
     operators = [operators_of(trace, profiled_threads(trace), *span_of_steps(trace)) for trace in (ours, theirs)]
@@ -107,10 +107,10 @@ def compare(ours, theirs, shared=None):
     return figures, problems
 
 
-# ---- what reads traces -----------------------------------------------------------------------------------------
+# ---- readers of traces -----------------------------------------------------------------------------------------
 
 def reader_problems(check, path, device):
-    """`cprof check`, torch's own validator and HolisticTraceAnalysis, each in a process of its own."""
+    """Runs `cprof check`, torch's own validator and HolisticTraceAnalysis, each in its own process."""
     result = check.run([sys.executable, check.root / "scripts/cprof", "check", "-q", path], preload=False, limit=120)
     if result.rc != 0:
         yield f"cprof check: {result.out[-300:]} {result.err[-200:]}"
@@ -135,7 +135,7 @@ def reader_problems(check, path, device):
 # ---- running ---------------------------------------------------------------------------------------------------
 
 def run_model(check, model):
-    """One script, unprofiled and under each profiler."""
+    """Runs a script unprofiled and under each profiler, and compares."""
     command = [sys.executable, check.root / SCRIPT, "--model", model, "--steps", "8"]
     plain = check.run(command, preload=False)
     if model == "compile" and plain.rc not in (0, None):
@@ -167,7 +167,7 @@ def run_model(check, model):
 
 
 def run_other(check, name, code, kernel, count):
-    """A library with CUDA inside: its kernels are seen."""
+    """Checks that the kernels of another library with CUDA inside are recorded."""
     if importlib.util.find_spec(name) is None:
         check.skip(name, "not installed")
         return

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording costs, as ratios of runs that were made in turn: unprofiled, before any window, after one, while recording, under torch.profiler; how
-long the stepping thread is held at a window's end; how the GPU's clock and the CPU's agree over idle gaps."""
+"""Measures the cost of recording, as ratios of alternating runs: unprofiled, before any window, after one, while recording, under torch.profiler; for
+how long a window's end blocks the stepping thread; how well the clocks of GPU and CPU agree over idle gaps."""
 
 import collections
 import re
@@ -14,29 +14,29 @@ from gpu_check.run import ended, tally
 IDLE_GOAL = 1.002
 GOALS = {("launch-bound", "recording"): 1.3, ("compute-bound", "recording"): 1.01,
          **{(load, mode): IDLE_GOAL for load in ("launch-bound", "compute-bound", "graph-bound") for mode in ("idle", "after")}}
-# A step of `many`: launches as fast as they go; kernels of 100 us that the CPU is ahead of; graphs of 200 nodes.
+# Loads of `many`: launches as fast as possible; kernels of 100 us, so that the GPU is the limit; graphs of 200 nodes.
 LOADS = {"launch-bound": "--threads 1 --streams 1 --ns 1000 --sync 100 --launches 5000",
          "compute-bound": "--threads 1 --streams 1 --ns 100000 --sync 50 --launches 1000",
          "graph-bound": "--threads 1 --streams 1 --ns 2000 --graph 200 --launches 20000"}
-# name: (arguments of the program, settings of cprof). after: the window is over, and CUPTI is given back.
+# name: (arguments of the program, settings of cprof). after: the window is over, and cprof has released CUPTI.
 MODES = {"unprofiled": ("--mark 1", None),
          "idle": ("--mark 1", dict(SKIP_FIRST=1000000)),
          "after": ("--recorded 2000 --settle 500", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1)),
          "recording": ("--mark 1", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1))}
-REST = 20  # steps behind each window of window_end: the kinds go off, and CUPTI is given back
+REST = 20  # steps after each window of window_end, in which cprof switches off the kinds and releases CUPTI
 # With CPROF_GPU_GRAPHS=whole cprof keeps CUPTI between windows and after the last.
 KEPT = {"after, CUPTI kept": ("--recorded 2000 --settle 500", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1, GPU_GRAPHS="whole"))}
 WHOLE = {"recording, graphs as a whole": ("--mark 1", dict(SKIP_FIRST=1, WARMUP=0, ACTIVE=1, GPU_GRAPHS="whole"))}
 
 
 def report(check, load, times, source):
-    """times: mode -> seconds of each round, of which those count that are complete: the run may have been cut off. Ratios round by round, so
-    that what slows the machine slows both sides."""
+    """times: mode -> seconds of each round. Only complete rounds count, since the run may have been cut off. The ratios are within rounds, so
+    that a slower machine slows both sides."""
     figures = {}
     whole = min(map(len, times.values()), default=0)
     times = {mode: measured[:whole] for mode, measured in times.items()}
     if not whole or any(None in measured for measured in times.values()):
-        check.fail(f"{source}, {load}", f"a run failed or did not say its time: {times}")
+        check.fail(f"{source}, {load}", f"a run failed or did not print its time: {times}")
         return
     for mode, measured in times.items():
         if mode == "unprofiled":
@@ -50,7 +50,7 @@ def report(check, load, times, source):
 
 
 def seconds_of(result):
-    """Of the launching part, as `many` prints it."""
+    """The seconds of the launching part, which `many` prints."""
     match = re.search(r"^([\d.]+) s, ", result.err, re.M)
     return float(match.group(1)) if match and result.rc == 0 else None
 
@@ -65,7 +65,7 @@ def run_graph_cost(check):
 
 
 def run_cost(check, load, modes):
-    """C: no interpreter between the launches, the hardest case."""
+    """Measures the cost in C, the hardest case: no interpreter between the launches."""
     if not check.has("many"):
         return
     rounds, args = 2 if check.options.quick else 5, LOADS[load]
@@ -82,7 +82,7 @@ def run_cost(check, load, modes):
 
 
 def run_torch_cost(check):
-    """PyTorch: all loads in each process, the profilers' windows over the steps that are timed."""
+    """Measures the cost in PyTorch. Each process runs all loads, and the profilers' windows cover the timed steps."""
     if check.sim or not features.torch_is_there(check):
         return
     rounds, steps = (1, 4) if check.options.quick else (2, 40)
@@ -116,7 +116,7 @@ def run_window(check):
 
 
 def run_window_end(check):
-    """The stepping thread at the end of a window."""
+    """Measures how long the end of a window blocks the stepping thread."""
     if not check.has("window_end"):
         return
     launches, windows = (2000, 5) if check.options.quick else (100000, 9)
@@ -132,9 +132,9 @@ def run_window_end(check):
 
 
 def run_window_open(check):
-    """The stepping thread where kinds are switched on without a warmup step, beside a context that is at work, and where they go off: how long
-    the edge and the first launch behind it hold it, the first time and later. Others saw seconds (pytorch/kineto#542) where CUPTI was not there
-    from the start."""
+    """Measures how long the stepping thread is blocked where kinds are switched on without a warmup step, while a context works, and where they
+    are switched off: by the edge and by the first launch after it, the first time and later. Others saw seconds (pytorch/kineto#542) if CUPTI
+    was not loaded from the start."""
     if not check.has("window_end"):
         return
     windows = 3 if check.options.quick else 9
@@ -145,10 +145,10 @@ def run_window_open(check):
     if result.rc != 0 or "rest_edge_median" not in found:
         check.fail("window_open", f"ends with {result.rc}: {result.err[-300:]}")
         return
-    check.row("thread where a window opens without warmup",
+    check.row("thread at the start of a window without warmup",
               f"edge {found['open_edge_first']} us, later {found['open_edge_median']}; first launch {found['open_launch_first']}, "
               f"later {found['open_launch_median']}")
-    check.row("thread at the longest edge behind a window, where kinds go off",
+    check.row("thread at the longest edge after a window, where kinds go off",
               f"{found['rest_edge_first']} us, later {found['rest_edge_median']}")
 
 
@@ -158,8 +158,8 @@ def run_clock(check):
 
 
 def run_clock_gaps(check):
-    """Kernels against their launches, and waits against their kernels, with idle gaps between: the least difference in each tenth of the run,
-    and whether it drifts."""
+    """Compares the times of kernels with those of their launches, and of waits with those of kernels, over idle gaps: the least difference in
+    each tenth of the run, and its drift."""
     if not check.has("many"):
         return
     seconds, gap_ms, rounds = (1, 300, 2) if check.options.quick or check.sim else (2, 8000, 3)
@@ -187,8 +187,8 @@ def event_ms(result):
 
 
 def run_overlap(check):
-    """Streams that work at the same time do so under cprof, too, and their rows show it; kernels of one stream follow each other. The time is
-    that of CUDA's events, of an unprofiled run as well."""
+    """Checks that streams which work at the same time also do so under cprof, and that their rows show it; kernels of one stream follow each
+    other. CUDA's events measure the time, also of an unprofiled run."""
     if not check.has("overlap"):
         return
     streams = 4
@@ -198,7 +198,7 @@ def run_overlap(check):
     if not bare or not took or len(result.traces) != 1:
         check.fail("overlap", f"ends with {result.rc}, {len(result.traces)} traces: {result.err[-300:]}")
         return
-    # Threads stand for simulated streams, and a busy machine lets them wait.
+    # Simulated streams are threads, which wait on a busy machine.
     figures, problems = overlap_problems(read(result.traces[0]), streams, took, 0.9 if check.sim else 0.05)
     check.finish(f"{streams} streams at the same time", f"{figures['at_once']} at once, busy {figures['busy_ms']:.1f} ms, by events {took:.1f}",
                  "all at once", figures, problems)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One PyTorch script per feature (tests/e2e/torch_gpu.py): stacks, modules, FLOPs, memory, triggers, ranges, transfers, a second profiler,
-no memory left, DataLoader workers. On the simulated GPU they run on the CPU: the same rules, with what there is to see there."""
+"""A PyTorch case for each feature (tests/e2e/torch_gpu.py): stacks, modules, FLOPs, memory, triggers, ranges, transfers, a second profiler,
+failed allocations, DataLoader workers. With the simulated GPU they run on the CPU, where only some of the rules apply."""
 
 import collections
 import sys
@@ -14,7 +14,7 @@ STEPS = 6
 WINDOW = dict(STEP="manual", WARMUP=3, ACTIVE=STEPS - 3)
 
 
-# ---- a rule per case: (trace or traces, what the script says, the device) -> problems ---------------------------
+# ---- a rule per case: (trace, the script's tally, whether it ran on a GPU) -> problems ---------------------------
 
 def stack(trace, told, _device):
     return stack_problems(trace, told["operator"], told["function"], told["calls"])
@@ -54,7 +54,7 @@ def transfers(trace, told, device):
 
 def out_of_memory(trace, told, device):
     failed = failed_allocations(trace)
-    # torch tries again after it has given its cache back: one failure of its own, two of the driver.
+    # torch tries again after it released its cache: one failure of torch, two of the driver.
     if device and failed.count("[OutOfMemory]") != told["failed"]:
         yield f"{told['failed']} allocations failed, recorded: {failed}"
     calls = sum(e["name"] == told["operator"] for e in rows_of(trace, "cpu_op"))
@@ -91,7 +91,7 @@ def show(trace):
 
 
 def without_unwinder(check, line):
-    """The stacks of C++ need a library that this machine may lack; those of Python do not."""
+    """Whether the line reports a missing libunwind, without which there are no native stacks. Notes that as skipped."""
     if "there is no libunwind" not in line:
         return False
     check.skip("native stacks", line)
@@ -119,7 +119,7 @@ def run_case(check, case):
 
 
 def run_trigger(check, _case):
-    """torch.cuda.profiler.start() and stop(); on the CPU nobody calls them, and nothing is recorded."""
+    """Checks torch.cuda.profiler.start() and stop(). On the CPU the script does not call them, and nothing is recorded."""
     result = check.run([sys.executable, check.root / SCRIPT, "--case", "trigger"], TRIGGER="cuda", SCHEDULE_SCOPE="none")
     problems, told = ended(result), tally(result)
     if not problems and told["device"] == "cuda":
@@ -131,12 +131,12 @@ def run_trigger(check, _case):
         if kernels != told["inside"]:
             problems.append(f"{told['inside']} kernels inside the regions, {kernels} recorded")
     elif not problems and result.traces:
-        problems.append(f"{len(result.traces)} traces of a program that asked for none")
+        problems.append(f"{len(result.traces)} traces of a program that never called start()")
     check.finish("torch: trigger", f"{len(result.traces)} regions", "as told", {}, problems)
 
 
 def run_client(check, _case):
-    """torch.profiler at work in between: its trace is whole, and so are cprof's windows where it is not at work."""
+    """Checks torch.profiler in the middle of the run: its trace is complete, and so are cprof's windows while it does not work."""
     result = check.run([sys.executable, check.root / SCRIPT, "--case", "client", "--steps", 15], STEP="manual", WARMUP=1, ACTIVE=2, REPEAT=5)
     problems, told, figures = ended(result), tally(result), {}
     path = result.folder / "theirs.json"
@@ -153,7 +153,7 @@ def run_client(check, _case):
             operators = sum(e["name"] == "aten::relu" for e in rows_of(ours, "cpu_op"))
             if operators != told["each"] * len(steps):
                 problems.append(f"steps {steps}: {operators} operators of {told['each'] * len(steps)}")
-            # The window in which the other begins or works, and the next one, which waits for it to be done, may lack kernels.
+            # The window in which torch.profiler begins or works, and the next one, which waits for its end, may lack kernels.
             free = max(steps) < min(told["steps_of_theirs"]) or min(steps) > max(told["steps_of_theirs"]) + 3
             if device and free and len(rows_of(ours, "kernel")) != told["each"] * len(steps):
                 problems.append(f"steps {steps}: {len(rows_of(ours, 'kernel'))} kernels of {told['each'] * len(steps)}")
@@ -164,7 +164,7 @@ def run_client(check, _case):
 
 
 def run_graph_client(check, mode):
-    """torch.profiler with CUDA graphs after a window of cprof's."""
+    """Checks torch.profiler's CUDA graphs after a window of cprof's."""
     result = check.run([sys.executable, check.root / SCRIPT, "--case", "client", "--graph", 1, "--steps", 9], STEP="manual", WARMUP=1, ACTIVE=2,
                        GPU_GRAPHS=mode)
     problems, told, path, got = ended(result), tally(result), result.folder / "theirs.json", 0
@@ -177,7 +177,7 @@ def run_graph_client(check, mode):
 
 
 def torch_is_there(check):
-    """PyTorch with a GPU, or any where the GPU is simulated."""
+    """Whether there is PyTorch with a GPU; any PyTorch if the GPU is simulated."""
     code = "import torch; print('yes')" if check.sim else "import torch; print('yes' if torch.cuda.is_available() else 'no')"
     there = output([sys.executable, "-c", code], 120) == "yes"
     if not there:

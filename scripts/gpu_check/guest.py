@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cprof as a guest: memory, kernels that wait for other threads, forks, and other clients of CUPTI before, during and after a window."""
+"""Checks cprof as a guest: memory, kernels that wait for other threads, forks, and other clients of CUPTI before, during and after a window."""
 
 import re
 
@@ -15,13 +15,13 @@ DEVICE_GROWTH_MB, RESIDENT_GROWTH_MB = 100, 100  # a million graph nodes
 # ---- memory ----------------------------------------------------------------------------------------------------
 
 def growth(parts):
-    """(first, last, growth a million nodes) in MB, of (nodes, MB) pairs; what the first part takes is no growth."""
+    """(first, last, growth per million nodes) in MB, from (nodes, MB) pairs. Memory of the first part does not count as growth."""
     (nodes, first), (more, last) = parts[0], parts[-1]
     return first, last, (last - first) * 1e6 / (more - nodes)
 
 
 def run_memory(check):
-    """Memory in use after each fifth of a run of graphs."""
+    """Measures the memory in use after each fifth of a run of graphs."""
     if not check.has("memory"):
         return
     small = check.sim or check.options.quick
@@ -45,7 +45,7 @@ def show_memory(check, mode, found, nodes):
     for what, most in (("device", DEVICE_GROWTH_MB), ("process", RESIDENT_GROWTH_MB)):
         first, last, grows = now[what]
         over = f", {last - bare[what][1]:+.0f} MB over unprofiled" if bare and mode != "unprofiled" else ""
-        measured = not (check.sim or check.options.quick)  # a few thousand nodes say nothing of a million
+        measured = not (check.sim or check.options.quick)  # a few thousand nodes are too few to judge
         check.row(f"memory of the {what}, {mode}, {nodes:,} graph nodes", f"{last:.0f} MB{over}, {grows:+.1f} MB a million nodes",
                   f"<= {most} MB" if measured else "", grows <= most if measured else None)
 
@@ -53,8 +53,8 @@ def show_memory(check, mode, found, nodes):
 # ---- kernels that wait, forks -----------------------------------------------------------------------------------
 
 def run_edges(check):
-    """A kernel that waits for another thread ends by that thread, though steps begin and end meanwhile: nothing of cprof's, and no call of
-    CUPTI's that it makes, waits for the device."""
+    """Checks that another thread can end a kernel that waits for it, while steps begin and end: neither cprof nor a call of CUPTI that it makes
+    waits for the device."""
     if not check.has("edges"):
         return
     command = [check.program("edges"), "--rounds", 3 if check.options.quick else 10]
@@ -74,7 +74,7 @@ def run_edges(check):
 
 
 def run_forks(check):
-    """Each child calls CUDA, which fails in it, and ends; a child that hangs is ended by its own alarm, and fails the run."""
+    """Checks forks. Each child calls CUDA, which fails there, and exits. An alarm ends a child that hangs, and the run fails."""
     if not check.has("forked"):
         return
     children = 20 if check.options.quick else 500
@@ -100,8 +100,8 @@ AGAIN = {"CUPTI kept in between": dict(SKIP_FIRST=30, WAIT=30, WARMUP=1, ACTIVE=
 
 
 def run_client(check, style, when):
-    """The other has all that it asked for outside of the window. Inside, cprof steps aside for a client that it sees; one that it cannot see
-    is refused. cprof's own window is whole, but for the first of these."""
+    """Checks another client of CUPTI. Outside the window it gets all its records. During the window cprof gives way to a client that it sees,
+    and may then lose kernels; a client that it cannot see is refused, and cprof's window is complete."""
     command = f"--steps 34 --pause 40 --launches {LAUNCHES} --sessions 1 {WHEN[when]} {STYLES[style]}".split()
     result = check.run([check.program("second_client"), *command], **WINDOW)
     problems, seen = ended(result), style == "Kineto"
@@ -130,7 +130,7 @@ def run_clients(check):
 
 
 def run_again_case(check, name, settings):
-    """Steps of a millisecond without a pause: kinds go off, and CUPTI is given back, while the program launches."""
+    """Checks steps of a millisecond without a pause: cprof switches off kinds and releases CUPTI while the program launches."""
     steps = settings["SKIP_FIRST"] + settings["REPEAT"] * (settings["WAIT"] + 4) + 50
     result = check.run([check.program("second_client"), "--sessions", 0, "--launches", LAUNCHES, "--steps", steps], **settings)
     problems, kernels = ended(result), []
@@ -152,7 +152,7 @@ def run_again(check):
 
 
 def run_whole_then(check):
-    """Another client's graphs after a window of cprof's. By node all of them are told of. As a whole, what CUPTI's header says is expected:
+    """Checks another client's graphs after a window of cprof's. In mode nodes it gets all of them. In mode whole CUPTI's header applies:
     "disabling does not restore node level tracing"."""
     if not check.has("second_client"):
         return

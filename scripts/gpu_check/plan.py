@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of gpu_check, most valuable first, with the seconds that each may take on hardware. A
-plan for a GPU machine that is lent for 15 minutes, in calls of at most 10 minutes."""
+"""The parts of gpu_check, most valuable first, with the seconds that each may take on hardware. The
+plan is for a GPU machine that is lent for 15 minutes, in calls of at most 10 minutes."""
 
 import collections
 
 from gpu_check import build, compare, cost, features, guest, programs, versions
 
-TOTAL, CALL = 900, 600  # seconds: of the machine, and of one call
-START = 60  # to start the machine
-SPARE = 20  # of a call, to end and to bring the results back
+TOTAL, CALL = 900, 600  # seconds of the machine, and of one call
+START = 60  # seconds to start the machine
+SPARE = 20  # seconds of a call, to end it and fetch the results
 
-# seconds: at most; simulated: in the default run on the simulated GPU; hardware: what the simulation
-# cannot show, which is listed as "not run" there; "" where it shows all that the part asks.
+# seconds: the limit; simulated: whether it is in the default run on the simulated GPU; hardware: what the
+# simulation cannot show and lists as "not run", or "".
 Part = collections.namedtuple("Part", "name function seconds simulated shows hardware")
 
 PARTS = [
     Part("build", build.run_build, 40, True, "the library and the programs of tests/gpu, unless --prepare made them", ""),
-    # The ten checks of a review of the GPU side. Of the ninth, cprof's own clock on CUPTI 13.0 is gone: cprof gives CUPTI no clock.
+    # The ten checks of a review of the GPU code. The ninth lacks cprof's own clock on CUPTI 13.0: cprof no longer gives CUPTI a clock.
     Part("again", guest.run_again, 15, True, "later windows of a program that never pauses",
          "that no thread is in a CUDA call when kinds go off"),
     Part("after", cost.run_after, 75, True, "1. cost in C: never armed, recording, after a window, and with CUPTI kept after it",
@@ -46,9 +46,9 @@ PARTS = [
          "whether a CUPTI of 13.3 and newer refuses a second client"),
     Part("programs", programs.run_programs, 50, True, "each program of tests/gpu: all that it launched is in the trace", ""),
     Part("raw", programs.run_raw, 10, True, "raw buffers of CUPTI, for tests that replay them", "buffers of this CUPTI"),
-    Part("window", cost.run_window, 10, True, "how long the stepping thread is held where a window begins and ends", "CUPTI's own time in it"),
+    Part("window", cost.run_window, 10, True, "how long the start and the end of a window block the stepping thread", "CUPTI's share of that time"),
 ]
-# With what is left of the time: these were green on an H200.
+# Parts for the time that is left: they passed on an H200.
 MORE = [
     Part("features", features.run_features, 60, False, "one PyTorch script a feature", "PyTorch's features with a GPU"),
     Part("libraries", compare.run_libraries, 30, True, "JAX and CuPy", "JAX, CuPy and Triton"),
@@ -59,7 +59,7 @@ NEVER = ["MIG, vGPU, MPS, confidential computing", "Grace (aarch64 processors), 
 
 
 def calls():
-    """The parts of PARTS in calls that each end in time, in order; build belongs to the first and costs nothing later."""
+    """The parts of PARTS, in order, split into calls that each end in time. build is in the first call and takes no time later."""
     found, seconds = [[]], 0
     for part in PARTS:
         if seconds + part.seconds > CALL - SPARE:
@@ -75,12 +75,12 @@ def seconds_of(parts):
 
 
 def table():
-    """What --plan prints."""
+    """The output of --plan."""
     lines = [f"{'part':<12}{'seconds':>8}{'call':>6}  what it shows"]
     for number, parts in enumerate(calls(), 1):
         lines += [f"{part.name:<12}{part.seconds:>8}{number:>6}  {part.shows}" for part in parts]
-    lines.append(f"{'total':<12}{seconds_of(PARTS):>8}        of {TOTAL}; starting the machine takes some {START}")
-    lines += [f"{part.name:<12}{part.seconds:>8}     -  with what is left: {part.shows}" for part in MORE]
+    lines.append(f"{'total':<12}{seconds_of(PARTS):>8}        of {TOTAL}; starting the machine takes about {START}")
+    lines += [f"{part.name:<12}{part.seconds:>8}     -  in the time left: {part.shows}" for part in MORE]
     for number, parts in enumerate(calls(), 1):
         names = ",".join(part.name for part in parts)
         lines.append(f"call {number}: scripts/gpu_check.sh --real --limit {CALL - SPARE} --parts {names}")
@@ -88,7 +88,7 @@ def table():
 
 
 def note_hardware(check, names):
-    """What this run cannot show."""
+    """Notes what this run cannot show."""
     for part in BY_NAME.values():
         if part.hardware and (check.sim or part.name not in names):
             check.not_run.append(f"{part.name}: {part.hardware}")

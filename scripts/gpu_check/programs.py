@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of tests/gpu: each says what it launched, and all of it must be in the trace. On the simulated GPU also what cprof did to
-CUDA and CUPTI."""
+"""Checks with the programs of tests/gpu: each prints what it launched, and all of that must be in the trace. With the simulated GPU it also
+checks how cprof used CUDA and CUPTI."""
 
 import collections
 import json
@@ -19,7 +19,7 @@ from gpu_check.run import FRAIL, ended, said, tally
 
 FIXTURE_BYTES = 100_000
 
-# (name, arguments quick, arguments full). The whole run is one trace, of as many records as there are.
+# (name, arguments of a quick run, of a full run). The whole run of a program is one trace.
 WHOLE = [
     ("many", "--launches 500", "--launches 20000 --ns 3000"),
     ("many", "--threads 8 --streams 4 --launches 500", "--threads 8 --streams 4 --launches 25000 --ns 20000"),
@@ -40,21 +40,21 @@ WHOLE = [
     ("exit_now", "--how exit", "--how exit"),
     ("exit_now", "--how _exit", "--how _exit"),
 ]
-# Programs with steps; kernels of the windows: step -> launches.
+# Programs with steps: name, arguments of a quick and of a full run, settings, rule for the launches of a step.
 WINDOWS = [
     ("outlive", "--steps 16 --ms 500", "--steps 40 --ms 2000", dict(WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=3), "outlive"),
     ("train", "--steps 12", "--steps 60", dict(WARMUP=1, ACTIVE=3, REPEAT=2), "train"),
 ]
-# CUPTI used as a guest: these stay 0 in the simulated one.
+# Counters of the simulated CUPTI that must stay 0.
 FORBIDDEN = ("misuse", "kind_kernel", "finalizes", "forced_while_on", "concurrent_flushes")
-# What each program does beside launching: its own rule on top of the counts.
+# Rules for single programs, beyond the counts.
 MORE = {"marked": lambda trace: [*range_problems(trace, {"nvtx outer": 1, "itt inner": 1})],
         "out_of_memory": lambda trace: [] if len(failed_allocations(trace)) == 2 else
         [f"2 allocations failed, {len(failed_allocations(trace))} recorded as such"]}
 
 
 def sim_problems(without, result):
-    """What the simulation saw: calls that cprof added, CUPTI misused, kinds left on."""
+    """Problems that the simulation saw: calls that cprof added, misuse of CUPTI, kinds left on."""
     added = collections.Counter({n: c for n, c in result.core.items() if n.startswith("calls.")})
     added.subtract({n: c for n, c in without.core.items() if n.startswith("calls.")})
     added = {name[6:]: n for name, n in added.items() if n}
@@ -68,7 +68,7 @@ def sim_problems(without, result):
 
 
 def same_without(without, result):
-    """The program must do the same with the library."""
+    """Problems if the program does something else with the library."""
     if without.rc != 0:
         yield f"fails without cprof, too: {without.rc} {without.err[-300:]}"
     elif result.rc != 0:
@@ -130,9 +130,9 @@ def run_windows(check, name, args, settings, rule):
 
 
 def run_client(check, _name):
-    """The other client's records are complete, and cprof's where it was not at work. Kineto leaves CUPTI the counter that it gave as its clock:
-    CUPTI 13.0 places the first kernels of a window behind that between the two clocks, and cprof counts them as untimed. A kernel that runs
-    when the other begins may reach neither, or the other."""
+    """Checks that the records of another client are complete, and cprof's while that client does not work. Like Kineto, the client may leave
+    CUPTI its counter as clock: CUPTI 13.0 then times the first kernels of the next window between the two clocks, and cprof counts them as
+    untimed. A kernel that runs when the client begins may reach the client or nobody."""
     client_case(check, "second client")
     client_case(check, "second client that leaves its clock", "--clock 1", untimed=0 if check.sim else LAUNCHES)
     client_case(check, "second client that begins while a kernel runs", "--busy 20000000", spare=1)
@@ -142,7 +142,7 @@ LAUNCHES = 50  # of a step of second_client
 
 
 def client_case(check, where, args="", spare=0, untimed=0):
-    """spare: kernels of a session that may be lost or be the other's. untimed: kernels of a session that CUPTI may give no times."""
+    """spare: kernels of a session that may be lost or go to the other client. untimed: kernels of a session that may lack times."""
     command = f"--first 4 --length 2 --period 8 --sessions 3 --steps 30 {args}".split()
     result = check.run([check.program("second_client"), *command], WARMUP=1, ACTIVE=3, REPEAT=7)
     problems = ended(result)
@@ -159,7 +159,7 @@ def client_case(check, where, args="", spare=0, untimed=0):
         lost.update({name: n for name, n in trace["cprof"]["lost"].items() if n and name != "total"})
         problems += join_problems(trace)[1]
         kernels += len(rows_of(trace, "kernel"))
-    # A busy machine writes two windows at once, and a loss of a session's stands in either.
+    # A busy machine writes two windows at once, and a session's loss may be in either.
     allowed = {"gpu_unfinished", "launch_without_kernel"} if spare else set()
     allowed |= {"gpu_no_time"} if (spare or untimed) and not check.sim else set()
     if set(lost) - allowed or sum(lost.values()) > (spare + untimed) * len(sessions):
@@ -170,14 +170,14 @@ def client_case(check, where, args="", spare=0, untimed=0):
     finish(check, where, problems, {"kernels": kernels, "traces": len(result.traces)})
 
 
-# NVIDIA's tools, each of which takes CUPTI's place in the process that it watches.
+# NVIDIA's tools, which prevent the use of CUPTI in the process that they watch.
 TOOLS = {"nsys": ["profile", "--trace=cuda", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true", "--output=theirs"],
          "compute-sanitizer": ["--tool=memcheck", "--log-file=theirs.txt"]}
 
 
 def run_tool(check, tool):
-    """A program under a tool that was there first, with cprof preloaded: it does what it does under the tool alone, the tool leaves its own
-    result, and cprof records the calls and says in one line that the rest is missing, or records all."""
+    """Checks cprof in a program under another tool: the program and the tool do the same as without cprof, and cprof records the calls and
+    reports in one line that the kernels are missing, or it records everything."""
     path = find_tool(check.nvcc, tool)
     if check.sim or not path:
         check.skip(f"{tool} beside cprof", "no such tool on the simulated GPU" if check.sim else "not installed")
@@ -194,24 +194,24 @@ def run_tool(check, tool):
         kernels += len(rows_of(trace, "kernel"))
     if not problems and calls != tally(result)["kernels"]:
         problems.append(f"{tally(result)['kernels']} launches, {calls} recorded")
-    lines = [line for line in said(result) if not line.startswith("NVTX_INJECTION64_PATH is ")]  # compute-sanitizer takes NVTX, too
+    lines = [line for line in said(result) if not line.startswith("NVTX_INJECTION64_PATH is ")]  # compute-sanitizer also uses NVTX
     if len(lines) != (kernels != calls):
         problems.append(f"{kernels} kernels of {calls} launches, and said: {lines}")
     finish(check, f"{tool} beside cprof", problems, {"calls": calls, "kernels": kernels, "seconds": result.seconds, "seconds_without": without.seconds},
-           f"{calls:,} launches, {kernels:,} kernels; {lines[0][:60] if lines else 'nothing to say'}")
+           f"{calls:,} launches, {kernels:,} kernels; {lines[0][:60] if lines else 'no message'}")
 
 
 def run_capture(check, _name):
-    """Windows that begin and end while a graph is captured: the capture is not spoiled, each step has its kernels. And a window in which a
-    graph is launched that was made while cprof recorded nothing: CUPTI is subscribed then, but no kind is on, and issues tell of graphs
-    whose kernels stay unseen for ever (lightseekorg/tokenspeed#1348, CUDA 13.0)."""
+    """Checks windows that begin and end during a capture: the capture succeeds, and each step has its kernels. Also checks a window that
+    launches a graph made while cprof did not record. CUPTI is subscribed then without any kind, and issues report graphs whose kernels are
+    never seen (lightseekorg/tokenspeed#1348, CUDA 13.0)."""
     without = check.run([check.program("capture")], preload=False)
     capture_windows(check, without, "windows during a capture", 4, [], WARMUP=1, ACTIVE=2, REPEAT=4)
     earlier = ["--at", "5", "--steps", "15", "--step-ms", "250"]  # made in steps 7 and 10, when the kinds of the first step are off
     without = check.run([check.program("capture"), *earlier], preload=False)
     capture_windows(check, without, "a graph made before the window", 1, earlier, WAIT=11, WARMUP=1, ACTIVE=2, REPEAT=1)
-    # A graph made while kinds are on, launched when they were off and are on again: torch's own monitor of CUPTI tells that its nodes give no
-    # records then where RUNTIME and DRIVER were off (torch/profiler/_cupti/monitor.py).
+    # A graph made while kinds are on, and launched after they were switched off and on: according to torch's own monitor of CUPTI its nodes then
+    # give no records if RUNTIME and DRIVER were off (torch/profiler/_cupti/monitor.py).
     first = ["--at", "13", "--captures", "1", "--steps", "34", "--step-ms", "100"]
     without = check.run([check.program("capture"), *first], preload=False)
     capture_windows(check, without, "a graph of the window before", 2, first, WAIT=12, WARMUP=1, ACTIVE=3, REPEAT=2)
@@ -232,14 +232,14 @@ def capture_windows(check, without, where, windows, args, **settings):
 
 
 def run_graphs(check, _name):
-    """CPROF_GPU_GRAPHS=whole: a row for each launch of a graph. Where CUPTI is too old for it, a line says so, and each node has its row."""
+    """Checks CPROF_GPU_GRAPHS=whole: each launch of a graph has a row. If CUPTI is too old, cprof reports that, and each node has a row."""
     graphs_from_start(check)
     if check.has("capture"):
         graphs_after_waiting(check)
 
 
 def graphs_after_waiting(check):
-    """The graph is made while nothing is recorded, long before the window: CUPTI must know all the same that it is to be told as a whole."""
+    """Checks a graph made long before the window, while nothing is recorded: CUPTI must still record it as a whole."""
     steps = 2
     result = check.run([check.program("capture"), "--at", 5, "--steps", 15, "--step-ms", 250], GPU_GRAPHS="whole", WAIT=11, WARMUP=1, ACTIVE=steps,
                        REPEAT=1)
@@ -266,7 +266,7 @@ def graphs_from_start(check):
 
 
 def run_profiled(check, _name):
-    """CPROF_TRIGGER=cuda: what is between cudaProfilerStart and Stop, and nothing else."""
+    """Checks that CPROF_TRIGGER=cuda records exactly what is between cudaProfilerStart and Stop."""
     result = check.run([check.program("profiled")], TRIGGER="cuda", SCHEDULE_SCOPE="none")
     problems = ended(result)
     traces = [read(path) for path in result.traces]
@@ -276,7 +276,7 @@ def run_profiled(check, _name):
 
 
 def run_products(check, _name):
-    """cuBLAS and cuBLASLt called from C: operations exact, the rate of a large product against events."""
+    """Checks cuBLAS and cuBLASLt called from C: exact operation counts, and the rate of a large product compared with events."""
     count, args = (5, "--size 2048 --ns 25000") if check.sim else (20, "--size 8192")
     result = check.run([check.program("products"), *args.split(), "--peak", count], SCHEDULE_SCOPE="none")
     problems, figures = ended(result), {}
@@ -296,7 +296,7 @@ def run_products(check, _name):
 
 
 def run_ranks(check, ranks):
-    """NCCL: one process for each rank, each on a device of its own."""
+    """Checks NCCL, with a process and a device for each rank."""
     meeting = check.work / f"nccl-{ranks}"
     command = [check.program("ranks"), "--ranks", ranks, "--id", meeting, "--check", int(not check.sim), "--rank"]
     running = [check.start([*command, rank], SCHEDULE_SCOPE="none", env={"NCCL_NVTX_DISABLE": "0"}) for rank in range(ranks)]
@@ -317,7 +317,7 @@ def run_ranks(check, ranks):
 
 
 def launches_in(path):
-    """Launches in a file that is still being written, or was left; None where it is no whole JSON at this moment."""
+    """The launches in a file that is still being written or was left; None if it is not whole JSON at the moment."""
     try:
         trace = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -326,10 +326,10 @@ def launches_in(path):
 
 
 def run_killed(check, _name):
-    """SIGTERM while a kernel runs that began after 40 steps: the program dies of it at once, and the file it leaves is whole."""
+    """Checks SIGTERM during a kernel that began after 40 steps: the program dies of it at once and leaves a whole file."""
     running = check.start([check.program("outlive"), "--steps", 2000, "--at", 40, "--ms", 20000], SCHEDULE_SCOPE="none")
     folder, until = running.folder, time.monotonic() + min(15, check.left())  # the long kernel runs for 20 s
-    enough = 50  # those of the first quarter of a second before it, of five a step
+    enough = 50  # launches of the first quarter of a second before the kernel, five per step
 
     def ready():
         written = (launches_in(path) or 0 for path in (folder / "traces").glob("*.part"))
@@ -348,17 +348,17 @@ def run_killed(check, _name):
     if len(left) != 1:
         problems.append(f"files left: {figures['files']}")
     elif launches is None:
-        problems.append("what was left is no JSON")
+        problems.append("the file that was left is not JSON")
     elif launches < enough:
-        problems.append(f"{launches} launches in the file that was left, some 200 were made before the long kernel")
+        problems.append(f"{launches} launches in the file that was left, but about 200 were made before the long kernel")
     check.finish("SIGTERM in the middle of a kernel", f"{launches} launches in the file left, dead after {figures['seconds_to_die']:.1f} s", "a whole file",
                  figures, problems)
 
 
 def run_deadline(check, _name):
-    """A program that ends while cprof still drains CUPTI: past the deadline no call of CUPTI is begun, because the driver goes down; what is
-    left is whole JSON, and is not called a finished trace. It ends when there is a file: on a busy machine it could be over before the first
-    one is made."""
+    """Checks a program that exits while cprof still drains CUPTI. After the deadline cprof calls CUPTI no more, because the driver shuts down;
+    the file is whole JSON, but has no finished trace's name. The program waits for the file: on a busy machine it could end before there is
+    one."""
     command = [check.program("exit_now"), "--launches", 50000, "--ns", 100, "--linger", 300]
     without = check.run(command, preload=False)
     result = check.run([*command, "--when-written", "traces"], SCHEDULE_SCOPE="none", DRAIN_DEADLINE_MS=1)
@@ -369,7 +369,7 @@ def run_deadline(check, _name):
     if len(files) != 1 or launches is None:
         problems.append(f"not one file of whole JSON: {[path.name for path in files]}")
     if left and not any("CPROF_DRAIN_DEADLINE_MS" in line for line in said(result)):
-        problems.append("the trace was left unfinished without a word")
+        problems.append("the trace was left unfinished without a message")
     if result.cupti.get("misuse"):
         problems.append(f"CUPTI: misuse {result.cupti['misuse']}")
     finish(check, "exit in the middle of a drain", problems, {"launches": launches, "finished": not left, "seconds": result.seconds},
@@ -385,7 +385,7 @@ def run_programs(check):
     jobs = [(run_whole, name, few if quick else many) for name, few, many in WHOLE if (check.sim or name != "two_runtimes") and check.has(name)]
     jobs += [(run_windows, name, few if quick else many, settings, rule) for name, few, many, settings, rule in WINDOWS if check.has(name)]
     jobs += [(function, name) for name, function in SPECIAL.items() if check.has(name)]
-    alone = [(run_products, "products")] if check.has("products") else []  # two programs on a device take turns, and a kernel's time shows it
+    alone = [(run_products, "products")] if check.has("products") else []  # alone, since two programs on a device take turns, which changes kernel times
     if check.has("ranks"):
         jobs += [(run_ranks, ranks) for ranks in (1, 2) if ranks <= check.n_devices]
         if check.n_devices < 2:
@@ -401,7 +401,7 @@ def run_tools(check):
 # ---- raw buffers -----------------------------------------------------------------------------------------------
 
 def run_raw(check):
-    """Raw buffers of small runs, for the tests that replay them; and in them, that cprof waits for nothing on the device."""
+    """Saves raw buffers of small runs for the tests that replay them, and checks in them that cprof never waits for the device."""
     runs = [("copies", ""), ("graphs", "--launches 2"), ("events", "--rounds 2"), ("many", "--launches 20"), ("pools", "--rounds 2"), ("reset", "--rounds 1")]
     archive = check.out / "fixtures.tar.gz"
     kept, figures, problems, found = [], {}, [], []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The raw buffers that CPROF_GPU_DUMP writes (layout: cupti/dump.h), for what a trace may not tell: every API call of the process as CUPTI saw
-it, those of cprof's own threads included."""
+"""Reads the raw buffers of CPROF_GPU_DUMP (layout: cupti/dump.h). They have more than a trace: every API call of the process that CUPTI saw,
+also those of cprof's own threads."""
 
 import bisect
 import collections
@@ -16,7 +16,7 @@ Call = collections.namedtuple("Call", "kind cbid start end tid correlation")
 
 
 def api_calls(path):
-    """Each API record of a file."""
+    """The API records of a file."""
     data = open(path, "rb").read()
     if data[:8] != b"CPROFGPU":
         raise ValueError(f"{path}: no raw buffer")
@@ -29,8 +29,8 @@ def api_calls(path):
 
 
 def waits(paths):
-    """({"device", "stream", "event": calls of the program or of cprof}, thread ids that made any API call). A runtime call and the driver
-    call inside it carry one correlation and count once."""
+    """({"device", "stream", "event": number of waits of the program or of cprof}, ids of threads that made API calls). A runtime call and
+    the driver call inside it have the same correlation and count once."""
     seen, threads = {}, set()
     for path in paths:
         for call in api_calls(path):
@@ -41,7 +41,7 @@ def waits(paths):
 
 
 def wait_problems(paths, tally):
-    """({figures}, problems): no wait for the device, a stream or an event that the program did not ask for."""
+    """({figures}, problems): checks that all waits for the device, a stream or an event are the program's own."""
     found, threads = waits(paths)
     asked = {"device": tally["device_syncs"], "stream": tally["stream_syncs"], "event": tally["event_syncs"]}
     problems = [f"{asked[what]} waits for {what} asked for by the program, CUPTI saw {found[what]}" for what in asked if asked[what] != found[what]]
@@ -49,8 +49,8 @@ def wait_problems(paths, tally):
 
 
 def nesting(paths):
-    """Of driver calls made inside a runtime call of their thread, how many have its correlation and how many one of their own: CUPTI's
-    documentation leaves open which, and writer/join/join.c takes both; CUPTI 13.0 on an H200 told of no such call. Runtime calls, too."""
+    """Counts the runtime calls, and the driver calls inside a runtime call of their thread: those with its correlation and those with their
+    own. CUPTI's documentation allows both, and writer/join/join.c handles both; CUPTI 13.0 on an H200 recorded no such driver call."""
     calls = [call for path in paths for call in api_calls(path)]
     outer, found = collections.defaultdict(list), collections.Counter()
     for call in calls:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gpu_check asks of a trace: everything launched is in it, once, joined, inside its bounds; products, transfers, stacks, memory as the
-program says they were. It knows nothing of how cprof writes and shares no code with the tests, so that it runs where only Python is."""
+"""The checks of a trace by gpu_check: everything launched is in it once, joined and within its time bounds; products, transfers, stacks and
+memory agree with the program's tally. It is independent of cprof's writer and of the tests, so that it runs with nothing but Python."""
 
 import bisect
 import collections
@@ -23,14 +23,14 @@ def rows_of(trace, *categories):
 
 
 def device_problems(trace):
-    """The devices that kernels ran on are described: what one can do, the occupancy, the peak that MFU is of."""
+    """Problems if a device on which kernels ran is missing in deviceProperties."""
     known = {device["id"] for device in trace.get("deviceProperties", [])}
     missing = {e["args"]["device"] for e in rows_of(trace, "kernel") if "device" in e["args"]} - known
     return [f"deviceProperties lacks device {sorted(missing)}"] if missing else []
 
 
 def join_problems(trace):
-    """({figures}, problems): every kernel, copy and fill has its call, which came before it; each device is described."""
+    """({figures}, problems): checks that every kernel, copy and fill has a call that came before it, and that each device is described."""
     calls = collections.defaultdict(list)
     for e in rows_of(trace, *CALLS):
         calls[e["args"].get("correlation")].append(e)
@@ -44,20 +44,20 @@ def join_problems(trace):
         if not e["args"].get("graph id"):
             seen[correlation] += 1
             twice += seen[correlation] > 1
-        # Whole nanoseconds: the numbers carry three decimals of microseconds.
+        # Whole nanoseconds: the numbers are microseconds with three decimals.
         gap = round((e["ts"] - calls[correlation][0]["ts"]) * 1000)
         early += gap < 0
         gaps.append((e["ts"], gap))
     rows_twice = sum(len(rows) - 1 for correlation, rows in calls.items() if correlation is not None)
     figures = {"unmatched": unmatched, "before_call": early, "least_gap_ns": min((gap for _, gap in gaps), default=None), "gaps": gaps}
     problems = [f"{n} {what}" for n, what in ((unmatched, "without their call"), (early, "start before their call"),
-                                              (twice, "of a call that has one already"), (rows_twice, "calls stand twice")) if n]
+                                              (twice, "of a call that has one already"), (rows_twice, "calls occur twice")) if n]
     return figures, problems + device_problems(trace)
 
 
 def wait_problems(trace):
-    """({figures}, problems): what a wait for a stream or a context waited for has ended when the wait ends. With join_problems() this bounds a
-    constant error of the device's clock from both sides."""
+    """({figures}, problems): checks that the work that a wait for a stream or a context waited for ended before the wait. Together with
+    join_problems() this limits a constant error of the device's clock from both sides."""
     called = {e["args"]["correlation"]: e for e in rows_of(trace, *CALLS) if "correlation" in e["args"]}
     works = collections.defaultdict(list)  # (device, context, stream) or (device, context): (when its call returned, when it ended)
     for e in rows_of(trace, *WORK):
@@ -88,8 +88,8 @@ def wait_problems(trace):
 
 
 def overlap_problems(trace, streams, event_ms, gap=0.05):
-    """({figures}, problems): kernels of a stream do not overlap, those of so many streams were seen at once, and from the first to the last
-    it took what CUDA's events say, which come a moment before and behind. The first kernel of each stream ran before, alone. gap: the part of
+    """({figures}, problems): checks that kernels of a stream do not overlap, that `streams` streams ran at once, and that the time from the first
+    to the last kernel agrees with that between CUDA's events around them. The first kernel of each stream ran earlier, alone. gap: the part of
     the events' time in which nothing may have run."""
     by_stream, edges = collections.defaultdict(list), []
     for e in rows_of(trace, "kernel"):
@@ -115,15 +115,15 @@ def loss_problems(trace):
 
 
 def fills_as_kernels(trace, tally):
-    """The driver may run a fill of a graph as a kernel, and CUPTI then tells of a kernel (its changes of 11.0: "no longer disables the
-    conversion of memset nodes into kernel nodes"). So many: kernels of graphs too many and fills too few, by the same number."""
+    """The number of a graph's fills that the driver ran as kernels: as many kernels too many as fills too few. CUPTI then records a kernel
+    (changes of CUPTI 11.0: "no longer disables the conversion of memset nodes into kernel nodes")."""
     graphs = collections.Counter(e["cat"] for e in rows_of(trace, *WORK) if e["args"].get("graph id"))
     more, fewer = graphs["kernel"] - tally.get("graph_kernels", 0), tally.get("graph_fills", 0) - graphs["gpu_memset"]
     return more if more == fewer and more > 0 else 0
 
 
 def count_problems(trace, tally):
-    """Against what the program says it launched."""
+    """Compares the trace with the program's tally."""
     found = collections.Counter(e["cat"] for e in rows_of(trace, *WORK))
     as_kernels = fills_as_kernels(trace, tally)
     found.update(kernel=-as_kernels, gpu_memset=as_kernels)
@@ -153,7 +153,7 @@ def counted(trace):
 
 
 def whole_problems(trace, tally, slots=0):
-    """({figures}, problems) of a trace of a whole run. slots: the least gap in so many parts of the run, in order."""
+    """({figures}, problems) of a trace of a whole run. slots: the number of parts of the run whose least gap goes into the figures."""
     figures, problems = join_problems(trace)
     gaps = figures.pop("gaps")
     waits, late = wait_problems(trace)
@@ -166,7 +166,7 @@ def whole_problems(trace, tally, slots=0):
 
 
 def graph_problems(trace, launches):
-    """({figures}, problems) of a trace in which graphs are recorded as a whole: one row for each launch, none for a node."""
+    """({figures}, problems) of a trace with graphs as a whole: a row for each launch, none for a node."""
     figures, problems = join_problems(trace)
     figures.pop("gaps")
     figures.update(counted(trace))
@@ -190,12 +190,12 @@ def least_of_slots(gaps, slots):
 
 
 def per_step(rule, step, devices):
-    """Kernels that the programs of tests/gpu launch in a step."""
+    """The number of kernels that a program of tests/gpu launches in a step."""
     return 5 + (step == 3) if rule == "outlive" else 33 * devices
 
 
 def window_problems(trace, rule):
-    """({figures}, problems) of a trace of some steps: each step's launches, and a kernel for each."""
+    """({figures}, problems) of a trace of some steps: checks the launches of each step, and their kernels."""
     figures, problems = join_problems(trace)
     figures.pop("gaps")
     figures.update(counted(trace))
@@ -218,7 +218,7 @@ def window_problems(trace, rule):
     return figures, problems + loss_problems(trace)
 
 
-# ---- steps that say what they launched -------------------------------------------------------------------------
+# ---- steps of programs that print their launches -------------------------------------------------------------------------
 
 def steps_of(trace):
     """step -> (start, end)"""
@@ -227,13 +227,13 @@ def steps_of(trace):
 
 
 def span_of_steps(trace):
-    """From the first step's start to the last step's end; all of time where no step is marked."""
+    """(start of the first step, end of the last step); unlimited without steps."""
     steps = steps_of(trace).values()
     return (min(start for start, _ in steps), max(end for _, end in steps)) if steps else (float("-inf"), float("inf"))
 
 
 def kernels_by_step(trace, steps):
-    """step -> kernels whose call was made in it; -1: in none."""
+    """step -> number of kernels whose call was made in it; -1 -> in no step."""
     calls = {e["args"].get("correlation"): e["ts"] for e in rows_of(trace, *CALLS)}
     found = collections.Counter()
     for e in rows_of(trace, "kernel"):
@@ -243,7 +243,7 @@ def kernels_by_step(trace, steps):
 
 
 def step_problems(trace, launched):
-    """({figures}, problems) of a trace of some steps; launched: kernels of each step of the run."""
+    """({figures}, problems) of a trace of some steps. launched: the number of kernels of each step of the run."""
     figures, problems = join_problems(trace)
     figures.pop("gaps")
     figures.update(counted(trace))
@@ -267,8 +267,8 @@ def inside(row, around):
 
 
 def range_problems(trace, names, domains=()):
-    """Each range is there on the CPU and, where its kernels ran, on the GPU; some range of each domain (a pattern). Those of warmup steps stand
-    at the head of the file and do not count."""
+    """Checks that each range is on the CPU and, if there are kernels, on the GPU, and that each domain (a pattern) has a range. Ranges of warmup
+    steps, at the start of the file, do not count."""
     first, last = span_of_steps(trace)
     on_cpu = collections.Counter(e["name"] for e in rows_of(trace, "user_annotation") if first <= e["ts"] < last)
     on_gpu = collections.Counter(e["name"] for e in rows_of(trace, "gpu_user_annotation"))
@@ -285,7 +285,7 @@ def range_problems(trace, names, domains=()):
 
 
 def stack_problems(trace, operator, function, calls):
-    """So many calls of an operator, each with the Python function on its stack; and where it launched something, the launch, too."""
+    """Checks the number of calls of an operator that have the Python function on their stack. With kernels, each must have a launch with it, too."""
     found = [e for e in rows_of(trace, "cpu_op") if e["name"] == operator and function in e["args"].get("Call stack", "")]
     if len(found) != calls:
         yield f"{calls} calls of {operator} in {function}(), {len(found)} with it on their stack"
@@ -300,7 +300,7 @@ def stack_problems(trace, operator, function, calls):
 
 
 def module_problems(trace, modules, operators):
-    """Every operator of some names carries a module of the list, and every module has one."""
+    """Checks that every operator with one of the names has a module, and that every listed module has an operator."""
     found = collections.Counter(e["args"].get("Module Hierarchy") for e in rows_of(trace, "cpu_op") if e["name"] in operators)
     if found[None]:
         yield f"{found[None]} operators without a module"
@@ -312,7 +312,7 @@ def module_problems(trace, modules, operators):
 # ---- FLOPs -----------------------------------------------------------------------------------------------------
 
 def product_problems(trace, products):
-    """Calls of the matrix libraries: as many as were made, operations exact, each with a kernel."""
+    """Checks the number of calls of the matrix libraries, and their exact operation counts."""
     wanted, found = collections.Counter(), collections.Counter()
     for product in products:
         wanted[product["name"].replace("_v2", ""), int(product["flops"])] += product["calls"]
@@ -329,8 +329,8 @@ def product_problems(trace, products):
 
 
 def rate_problems(trace, flops, ns, count, least=0.9, most=1.1):
-    """({figures}, problems): the rate that kernels of a large product show against the one that was measured by events, both of the fastest
-    `count` products in a row: under load a device slows down within a tenth of a second."""
+    """({figures}, problems): compares the rate of a large product's kernels with the rate measured by events, both for the fastest `count`
+    products in a row, since a device slows down under load within a tenth of a second."""
     measured = flops / ns / 1e3
     rates = [e["args"]["TFLOP/s"] for e in sorted(rows_of(trace, "kernel"), key=lambda e: e["ts"]) if e["args"].get("flops") == flops]
     shown = max((rates[i:i + count] for i in range(len(rates) - count + 1)), key=statistics.median, default=[])
@@ -340,7 +340,7 @@ def rate_problems(trace, flops, ns, count, least=0.9, most=1.1):
     if not shown:
         problems.append("no kernel of the large product shows a rate")
     elif not least <= figures["shown_tflops"] / measured <= most:
-        problems.append(f"kernels show {figures['shown_tflops']:.1f} TFLOP/s, events say {measured:.1f}")
+        problems.append(f"kernels show {figures['shown_tflops']:.1f} TFLOP/s, events show {measured:.1f}")
     if peak is None:
         problems.append("no peak for bfloat16")
     elif figures["shown_tflops"]:
@@ -351,7 +351,7 @@ def rate_problems(trace, flops, ns, count, least=0.9, most=1.1):
 
 
 def operator_problems(trace, wanted, library=()):
-    """Operators by name: their operations in the window, summed, exact. library: operators that must hold a call of cuBLAS or cuDNN of as many."""
+    """Checks the exact sum of operations of each operator. library: operators that must hold a call of cuBLAS or cuDNN with as many operations."""
     found = collections.Counter()
     rows = [e for e in rows_of(trace, "cpu_op") if e["name"] in wanted and e["args"].get("flops")]
     for e in rows:
@@ -369,7 +369,7 @@ def operator_problems(trace, wanted, library=()):
 # ---- memory ----------------------------------------------------------------------------------------------------
 
 def memory_problems(trace, said, device):
-    """Tensor memory as torch tells it: said, in order, [bytes, allocated, reserved] after each allocation of the window's steps."""
+    """Compares tensor memory with torch's own numbers. said: [bytes, allocated, reserved] after each allocation of the window's steps, in order."""
     kind = 1 if device else 0
     events = [e["args"] for e in trace["traceEvents"] if e.get("name") == "[memory]" and e["args"]["Device Type"] == kind and e["args"]["Bytes"] > 0]
     wanted = {tuple(row) for row in said}
@@ -378,11 +378,11 @@ def memory_problems(trace, said, device):
         wanted, seen = {row[:1] for row in wanted}, [row[:1] for row in seen]
     missing = sorted(wanted - set(seen))
     if missing:
-        yield f"{len(missing)} of {len(wanted)} allocations are not as torch says (bytes, allocated, reserved): {missing[:3]}; recorded {seen[:6]}"
+        yield f"{len(missing)} of {len(wanted)} allocations differ from torch's numbers (bytes, allocated, reserved): {missing[:3]}; recorded {seen[:6]}"
 
 
 def driver_memory(trace):
-    """Bytes that were taken from the driver for the device."""
+    """The bytes of device memory allocated from the driver."""
     return sum(e["args"]["Bytes"] for e in trace["traceEvents"] if e.get("name") == "[driver memory]" and e["args"]["Bytes"] > 0 and
                e["args"].get("Memory Kind") == "Device")
 
@@ -394,7 +394,7 @@ def failed_allocations(trace):
 # ---- transfers -------------------------------------------------------------------------------------------------
 
 def transfer_problems(trace, said):
-    """({figures}, problems): each transfer that was asked for, with its sizes, group and rank; and the kernels that NCCL launched for them."""
+    """({figures}, problems): checks each requested transfer with its sizes, group and rank, and the kernels that NCCL launched for them."""
     wanted = collections.Counter((t["name"], t["in"], t["out"], t["bytes"]) for t in said["transfers"])
     rows = [e for e in rows_of(trace, "collective_comm") if "Collective name" in e["args"] and e["name"] != "ncclGroupEnd"]
     found = collections.Counter((e["name"], e["args"]["In msg nelems"], e["args"]["Out msg nelems"], e["args"]["bytes"]) for e in rows)
@@ -408,10 +408,10 @@ def transfer_problems(trace, said):
     if said["ranks"] > 1 and not kernels:
         problems.append("no kernel of NCCL")
     if trace["distributedInfo"].get("backend") != "nccl":
-        problems.append(f"distributedInfo says backend {trace['distributedInfo'].get('backend')}")
+        problems.append(f"distributedInfo has backend {trace['distributedInfo'].get('backend')}")
     nameless = sum("Collective name" not in e["args"] for e in kernels)
     if nameless:
-        problems.append(f"{nameless} kernels of NCCL do not say what they send")
+        problems.append(f"{nameless} kernels of NCCL lack the data of their transfer")
     for e in kernels:
         rate = e["args"].get("Algorithm bandwidth (GB/s)")
         if rate is not None and e["dur"] and abs(rate - e["args"]["bytes"] / (e["dur"] * 1000)) > 0.02 * rate:
@@ -423,7 +423,7 @@ def transfer_problems(trace, said):
 # ---- regions, unfinished files ---------------------------------------------------------------------------------
 
 def region_problems(traces, inside_each, name):
-    """Each region is a trace with exactly its kernels."""
+    """Checks that each region has a trace with exactly its kernels."""
     if len(traces) != len(inside_each):
         return [f"{len(inside_each)} regions, {len(traces)} traces"]
     problems = []

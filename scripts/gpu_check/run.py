@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running programs with and without the library, so that none can hang the check: each in a process group of its own, its output in files,
-under a limit that is the least of its own, its part's and the whole run's."""
+"""Runs programs with and without the library, so that none can hang the check: each in its own process group, with its output in files, and
+with a time limit, the least of its own, its part's and the whole run's."""
 
 import argparse
 import collections
@@ -21,7 +21,7 @@ class OutOfTime(Exception):
 
 
 class Check:
-    """What this run knows: where things are, what was measured, what failed. Several threads may run programs."""
+    """The state of the run: paths, measurements and failures. Several threads may run programs."""
 
     def __init__(self, options, root):
         self.options, self.root = options, root
@@ -29,9 +29,9 @@ class Check:
         self.build = pathlib.Path(options.build or root / "build-check").resolve()
         self.work = self.build / "gpu_check_runs"
         self.figures, self.failures, self.skipped, self.rows, self.not_run = {}, [], {}, [], []
-        self.on_result = lambda: None  # after each check, so that nothing is lost where the run is cut off
+        self.on_result = lambda: None  # called after each check, so that nothing is lost if the run is cut off
         self.use()
-        self.libraries = []  # folders that our own programs find CUDA in
+        self.libraries = []  # folders in which our own programs find CUDA
         self.nvcc = self.cupti = self.library = None
         self.sim = False
         self.n_devices = 0
@@ -42,11 +42,11 @@ class Check:
         self.runs = 0
 
     def use(self, label="", preload=(), env=None, least=0, may_say=()):
-        """From now on programs under cprof have these libraries behind it and these variables, results are named so, CUPTI is to be of this
-        version at least, and cprof may say what begins so. Without arguments as before."""
+        """Sets what applies from now on: label of results, libraries preloaded after cprof, environment variables, least version of CUPTI,
+        and beginnings of messages that cprof may print. Without arguments restores the defaults."""
         self.label, self.behind, self.always, self.least_version, self.may_say = label, list(preload), dict(env or {}), least, tuple(may_say)
 
-    # ---- what is told
+    # ---- results
 
     def fail(self, where, text):
         with self.lock:
@@ -61,7 +61,7 @@ class Check:
             self.rows.append((what, measured, goal, "" if good is None else "yes" if good else "NO"))
 
     def finish(self, where, shown, goal, figures, problems):
-        """One check is over: its row, its figures, at most five of its problems."""
+        """Ends a check: adds its row, its figures and at most five of its problems."""
         where = self.label + where
         with self.lock:
             self.figures.setdefault(self.part, {})[where] = dict(figures, problems=problems[:20])
@@ -80,7 +80,7 @@ class Check:
 
     @contextlib.contextmanager
     def within(self, part, seconds):
-        """A part of the run, with so much time at most."""
+        """A part of the run with a time limit."""
         self.part, self.deadline = part, min(self.last, time.monotonic() + seconds)
         try:
             yield
@@ -90,15 +90,15 @@ class Check:
     # ---- running
 
     def environment(self, preload, settings, report, libraries, more):
-        """The caller's environment without its CPROF_ settings, with ours."""
+        """The caller's environment with our CPROF_ settings instead of its own."""
         variables = {k: v for k, v in os.environ.items() if not k.startswith("CPROF_") and k != "LD_PRELOAD"}
         if libraries:
             paths = [*map(str, libraries), variables.get("LD_LIBRARY_PATH", "")]
             variables["LD_LIBRARY_PATH"] = ":".join(filter(None, paths))
         variables.update({"CPROF_" + name: str(value) for name, value in settings.items()})
-        # JAX takes three quarters of the device otherwise; what inductor compiled once serves all runs.
+        # Else JAX would allocate three quarters of the device. All runs share what inductor compiled.
         variables.update(XLA_PYTHON_CLIENT_PREALLOCATE="false", TORCHINDUCTOR_CACHE_DIR=str(self.work / "inductor"))
-        clock = [libraries[0] / "libsystemclock.so"] if self.sim and libraries else []  # the simulated GPU's, without NTP
+        clock = [libraries[0] / "libsystemclock.so"] if self.sim and libraries else []  # the simulated GPU's clock, without NTP
         preloaded = [*clock, *([self.library, *self.behind] if preload else [])]
         variables.update({name: str(value) for name, value in self.always.items()} if preload else {})
         if preloaded:
@@ -109,7 +109,7 @@ class Check:
         return variables
 
     def start(self, command, preload=True, env=None, **settings):
-        """A running program: what run() waits for."""
+        """Starts a program. run() also waits for it."""
         with self.lock:
             self.runs += 1
             folder = self.work / str(self.runs)
@@ -123,7 +123,7 @@ class Check:
         return argparse.Namespace(process=process, folder=folder, report=report, command=" ".join(map(str, command)), began=time.monotonic())
 
     def wait(self, running, limit):
-        """rc is None where it did not end in time; nothing of its process group is left."""
+        """Waits for a program, and then ends its process group. rc is None if it did not end in time."""
         process, left = running.process, min(limit, self.left())
         try:
             rc = process.wait(max(0.1, left))
@@ -144,8 +144,8 @@ class Check:
         return argparse.Namespace(rc=rc, out=out, err=err, seconds=seconds, traces=traces, folder=running.folder, core=core, cupti=cupti)
 
     def run(self, command, preload=True, limit=None, env=None, **settings):
-        """Runs a command in a folder of its own: a namespace with rc, out, err, seconds, traces, core and cupti (counters). Our own
-        programs get the toolkit's libraries; Python packages bring theirs."""
+        """Runs a command in its own folder. Returns a namespace with rc, out, err, seconds, traces, core and cupti (counters). Our own
+        programs use the toolkit's libraries; Python packages bring theirs."""
         if self.left() < 1:
             raise OutOfTime
         return self.wait(self.start(command, preload, env, **settings), limit or self.options.program_limit)
@@ -162,7 +162,7 @@ class Check:
         return True
 
     def together(self, jobs):
-        """Calls each (function, arguments...), a few at a time; one that raises is a failure of its own."""
+        """Calls each (function, arguments...), a few at a time. An exception counts as a failure of that job."""
         def work():
             while True:
                 with self.lock:
@@ -173,7 +173,7 @@ class Check:
                     function(self, *args)
                 except OutOfTime:
                     self.fail(f"{self.part}: {args[0] if args else function.__name__}", "no time left, not run")
-                except Exception as error:  # of the check itself
+                except Exception as error:  # an error of the check itself
                     self.fail(f"{self.part}: {args[0] if args else function.__name__}", f"the check itself failed: {type(error).__name__}: {error}")
 
         queue = list(jobs)
@@ -185,7 +185,7 @@ class Check:
 
 
 def counters(report):
-    """(driver's, CUPTI's) counters that the simulation wrote, of the process that ended last."""
+    """The counters of (driver, CUPTI) that the simulation wrote for the process that ended last."""
     lines = [json.loads(line) for line in report.read_text().splitlines()] if report and report.is_file() else []
     found = {"core": collections.Counter(), "cupti": collections.Counter()}
     for line in lines:
@@ -203,21 +203,21 @@ def output(command, limit=60):
         return ""
 
 
-FRAIL = 130000  # CUPTI of CUDA 13.0 as first released: kernels stay on once they are (cupti/session.c), and a line says so
+FRAIL = 130000  # CUPTI of the first CUDA 13.0: cprof never switches kernels off again (cupti/session.c), and reports that
 
 
 def said(result):
-    """cprof's lines that are complaints of this run; that CUPTI is frail is the machine's."""
+    """cprof's complaints about this run. A frail CUPTI does not count: it belongs to the machine."""
     lines = [line[7:] for line in result.err.splitlines() if line.startswith("cprof: ")]
     return [line for line in lines if not re.match(rf"rank \d+: [\d,]+ traces?, |no step was marked: the trace holds the whole run|CUPTI {FRAIL} ", line)]
 
 
 def tally(result):
-    """The line of JSON that a program prints about what it launched."""
+    """The tally of launches that a program prints as a line of JSON."""
     lines = [line for line in result.out.splitlines() if line.startswith("{")]
     return json.loads(lines[-1]) if lines else {}
 
 
 def ended(result, what="cprof"):
-    """A program that did not end well, as a list of problems."""
+    """A problem if the program failed or did not end, as a list."""
     return [] if result.rc == 0 else [f"ends with {result.rc} under {what}: {result.err[-400:].strip()}"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other versions of CUPTI than the machine's: a newer and an older one, carried to it (--prepare). Where the GPU is simulated, so is CUPTI."""
+"""Checks other versions of CUPTI than the machine's: a newer and an older one, brought there by --prepare. With a simulated GPU they are simulated, too."""
 
 import re
 import sys
@@ -9,12 +9,12 @@ from gpu_check import programs
 from gpu_check.run import output
 
 CARRIED = {13: "nvidia-cuda-cupti==13.5.25", 12: "nvidia-cuda-cupti-cu12==12.8.90"}
-NEWEST = 130500  # what cuptiGetVersion() of 13.5 answers
+NEWEST = 130500  # result of cuptiGetVersion() in 13.5
 SOME = ("many", "copies", "graphs", "events", "pools", "static_runtime", "driver_only", "reset", "forked")
 
 
 def fetch(check):
-    """Brings the libraries of NVIDIA's wheels for machines without a network."""
+    """Fetches the libraries from NVIDIA's wheels for machines without a network."""
     for major, wheel in CARRIED.items():
         folder = check.build / "carried" / str(major)
         if list(folder.glob("libcupti.so.*")):
@@ -41,7 +41,7 @@ def run_carried(check):
 
 
 def run_newest(check):
-    """C programs, the clock from both sides and a second client, on CUPTI 13.5."""
+    """Checks C programs, the clock from both sides and a second client with CUPTI 13.5."""
     if check.sim:
         check.use("13.5: ", env={"SIM_FAULTS": f"version={NEWEST}"}, least=NEWEST)
     elif carried(check, 13):
@@ -61,7 +61,7 @@ def run_newest(check):
 
 
 def run_old(check):
-    """CUPTI 12.8 in a program without a CUDA runtime."""
+    """Checks CUPTI 12.8 in a program without a CUDA runtime."""
     old = check.libraries[0] / "libcupti.so.12" if check.sim else carried(check, 12)
     if not old or not check.has("driver_only"):
         check.skip("CUPTI 12.8", "none was carried here (--prepare where there is a network)")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `make lint`: every check, one line each, all of them even when one fails. The library must be built.
+# `make lint`: runs all checks, also after a failure, and prints one line for each. The library must be built.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-build}
@@ -9,7 +9,7 @@ python=.venv/bin/python
 [ -x $python ] || python=python3
 failures=0
 
-# check TEXT COMMAND...: runs the command; shows what it printed only when it fails.
+# check TEXT COMMAND...: runs the command; shows its output only if it fails.
 check() {
     local text=$1 output
     shift
@@ -24,7 +24,7 @@ check() {
 
 skip() { echo "  skip  $1 ($2)"; }
 
-# Each header compiled as if it were a source file: it must include what it uses.
+# Compiles each header as if it were a source file: it must include what it uses.
 headers_alone() {
     local header bad=0
     for header in {preload,cupti,writer}/{,*/}*.h tests/support/*.h; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the built library shows to the process it is loaded into: check_library.py build/libcprof.so
+"""Checks what the built library brings into a process: check_library.py build/libcprof.so
 
-- it NEEDs libc only
-- its TLS block is at most 256 bytes (initial-exec TLS of a preloaded library comes out of a small reserve)
-- its defined dynamic symbols are those of preload/exports.map, and its CUDA wrappers the rows of preload/hooks/hooks.def
+- It NEEDs only libc.
+- Its TLS block is at most 256 bytes, since initial-exec TLS of a preloaded library comes from a small reserve.
+- Its defined dynamic symbols are those of preload/exports.map, and its CUDA wrappers are the rows of preload/hooks/hooks.def.
 """
 
 import fnmatch
@@ -29,7 +29,7 @@ def output(*command):
 
 
 def map_patterns():
-    """The global name patterns of all nodes of preload/exports.map."""
+    """The patterns of global names in all nodes of preload/exports.map."""
     text = re.sub(r"/\*.*?\*/|#[^\n]*", " ", (ROOT / "preload/exports.map").read_text(), flags=re.S)
     return [name for body in re.findall(r"global\s*:(.*?)(?:local\s*:|\})", text, flags=re.S)
             for name in re.split(r"[;\s]+", body) if name]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the documents. Prints `file:line: what` and exits 1 if any rule is broken.
+"""Checks the documents. Prints `file:line: text` for each broken rule, and then exits 1.
 
 - README, guides, LIMITS, CHANGELOG and the pages in .github: sentences of at most 35 words, the median at most 16
 - lines of at most 120 columns (rows of tables in other pages are exempt); README.md at most 200 lines and 14 KB
@@ -9,7 +9,7 @@
 - README.md names `make demo` and `make test`; scripts/guide/settings.md names each setting, writer/README.md each
   key of losses.def
 
-`check_prose.py FILE...` prints the sentence figures of these files, for whoever writes them.
+`check_prose.py FILE...` also prints the sentence figures of these files, for their authors.
 """
 
 import functools
@@ -42,18 +42,18 @@ def documents():
 
 
 def is_prose(path):
-    """Whether the rules on sentences hold for a page: those that users read, not those of source folders."""
+    """Whether the rules on sentences apply to a page: to pages for users, not to those of source folders."""
     return path in ("README.md", "scripts/LIMITS.md", "scripts/CHANGELOG.md") or path.startswith(("scripts/guide/", ".github/"))
 
 
 def blank(pattern, text):
-    """The text with what matches blanked; line numbers stay."""
+    """The text with all matches blanked; line numbers stay."""
     return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
 def blocks(text):
-    """(line, text, whether it is a cell) of each paragraph, item of a list and cell of a table, without code blocks, headings
-    and comments."""
+    """(line, text, whether it is a cell) of each paragraph, list item and table cell, without code blocks, headings and
+    comments."""
     text = blank(re.compile(r"<!--.*?-->", re.S), blank(FENCE, blank(GENERATED, text)))
     found, start, held = [], 0, []
     for number, line in enumerate(text.splitlines() + [""], 1):
@@ -83,7 +83,7 @@ def sentences(text):
 
 
 def check_sentences(path, text):
-    lengths = []  # cells are short by nature and would hide long sentences
+    lengths = []  # without cells, which are short and would hide long sentences
     for line, words, is_cell in sentences(text):
         if not is_cell:
             lengths.append(len(words))
@@ -104,7 +104,7 @@ def check_sizes(path, text):
 
 @functools.lru_cache(None)
 def anchors(text):
-    """The names of the headings of a page, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them."""
     found = set()
     for heading in re.findall(r"^#+ +(.*)$", blank(FENCE, text), re.M):
         name = re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").lower()).replace(" ", "-")
@@ -130,7 +130,7 @@ def check_links(path, text):
 
 @functools.lru_cache(None)
 def targets():
-    """What make builds when asked by name."""
+    """The targets of make."""
     text = "".join((ROOT / name).read_text() for name in ("Makefile", "tests/programs.mk", "tests/sanitize.mk", "tests/sim/sim.mk",
                                                            "scripts/install.mk") if (ROOT / name).is_file())
     return set(re.findall(r"^## ([a-z0-9-]+): ", text, re.M)) | set(re.findall(r"^([a-z0-9-]+):(?!=)", text, re.M))
@@ -138,7 +138,7 @@ def targets():
 
 @functools.lru_cache(None)
 def options(command):
-    """The options of a sub-command of cprof; None when there is no such command."""
+    """The options of a sub-command of cprof; None if there is no such command."""
     sys.path.insert(0, str(ROOT / "scripts/python"))
     tool = importlib.import_module("cprof.tool")
     if command not in tool.COMMANDS:
@@ -149,7 +149,7 @@ def options(command):
 
 
 def check_command(path, number, line):
-    """Whether what a line of a shell calls is there."""
+    """Checks that the commands, options and targets in a shell line exist."""
     line = re.sub(r"(^|\s)#.*", "", line)
     for match in re.finditer(r"(?:^|[\s(;&|\"])(?:scripts/)?cprof +([a-z][\w-]*)((?: +[^;&|)]*)?)", line):
         known = options(match.group(1))
@@ -200,14 +200,14 @@ def check_code(path, text):
 
 
 def check_paths(path, number, code):
-    """Whether paths of the tree that a piece of code names exist, seen from the root or from the page's folder."""
+    """Checks that the paths in a piece of code exist, relative to the root or to the page's folder."""
     for name in re.findall(rf"(?<![\w./$<>{{}}*-]){PATH.pattern}(?![\w*{{<…])", code):
         if not (ROOT / name).exists() and not ((ROOT / path).parent / name).exists():
             problem(path, number, f"no such file: {name}")
 
 
 def check_completeness():
-    """What must be documented, and where."""
+    """Checks that everything that must be documented is."""
     readme, settings = (ROOT / "README.md").read_text(), (ROOT / "scripts/guide/settings.md").read_text()
     for command in ("make demo", "make test"):
         if not re.search(rf"^{command}\b", readme, re.M):

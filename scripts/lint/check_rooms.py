@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rooms: the sub-folders of preload/ and writer/, and which of them may call which.
+"""Checks the rooms, which are the sub-folders of preload/ and writer/: which of them may call which.
 
-    check_rooms.py BUILD           prints `what` for each rule that is broken, and exits 1 if there is any
+    check_rooms.py BUILD           prints a line for each broken rule, and exits 1 if there is any
     check_rooms.py BUILD --tree    prints the rooms, their modules, and the calls between them, on one page
     check_rooms.py BUILD --write   writes each folder's part of that page into its README.md
 
-Calls are taken from the object files in BUILD: who defines the symbol that another one needs. A module is a .c file.
+The calls come from the object files in BUILD: which one defines the symbol that another one needs. A module is a .c file.
 
-- a room calls only rooms above it in FLOORS; it includes only their public headers, ROOM/ROOM.h
-- no circle of calls between more than 4 modules of a room; at most 14 modules in a room
-- each basename stands once in the library; no static function has one name in more than three files
-- no file includes a header twice
-- the README.md of each folder holds its part of the page
+- A room calls only rooms before it in FLOORS, and includes only their public headers, ROOM/ROOM.h.
+- Not more than 4 modules of a room call each other in a circle. A room has at most 14 modules.
+- Each basename occurs once in the library. No name of a static function occurs in more than three files.
+- No file includes a header twice.
+- The README.md of each folder has its part of the page.
 """
 
 import collections
@@ -23,15 +23,15 @@ import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The top floor comes first: a room may call those before it. "" is the folder itself.
+# A room may call the rooms before it. "" is the folder itself.
 FLOORS = {
     "writer": ["os", "base", "record", "stack", "json", "sums", "file", "window", "join", "import", ""],
     "cupti": [""],
     "preload": ["core", "settings", "link", "steps", "delivery", "stacks", "flops", "collectives", "markers", "torch", "hooks", ""],
 }
-# Defined below the room that declares it. One: requests of all rooms, which init.c answers, must work before any constructor has run.
+# Symbols that are defined below the room that declares them. init.c answers the requests of all rooms, which must work before any constructor runs.
 ANSWERED_BELOW = {"life_table"}
-# Written for whoever stands outside the folder; the rooms behind them answer.
+# Headers for callers outside the folder; its rooms implement them.
 PUBLIC = {"preload/cprof.h", "cupti/gpu_trace.h", "writer/writer.h"}
 BEGIN, END = "<!-- tree: made by scripts/lint/check_rooms.py -->", "<!-- end of tree -->"
 MOST_MODULES, MOST_IN_CIRCLE, MOST_SAME_STATIC = 14, 4, 3
@@ -55,7 +55,7 @@ def objects(build):
 
 
 def nm(paths, *options):
-    """(module, type, symbol) of each symbol."""
+    """(path, type, symbol) of each symbol."""
     out = subprocess.run(["nm", "-A", *options, *map(str, paths)], capture_output=True, text=True, check=True).stdout
     for line in out.splitlines():
         path, rest = line.rsplit(":", 1)
@@ -144,14 +144,14 @@ def check_names(texts):
             statics[name].add(path)
     for stem, folders in sorted(stems.items()):
         if len(folders) > 1:
-            yield f"{stem}: stands in {', '.join(sorted(str(folder.relative_to(ROOT)) for folder in folders))}"
+            yield f"{stem}: is in {', '.join(sorted(str(folder.relative_to(ROOT)) for folder in folders))}"
     for name, paths in sorted(statics.items()):
         if len(paths) > MOST_SAME_STATIC:
             yield f"{name}(): a static function in {len(paths)} files: {', '.join(sorted(path.name for path in paths))}"
 
 
 def folder_page(folder, calls):
-    """The rooms of a folder, top floor first: their modules, and the rooms that they call."""
+    """The rooms of a folder in the order of FLOORS: their modules, and the rooms that they call."""
     yield f"{folder}/"
     for number, room in enumerate(FLOORS[folder]):
         modules = sorted(one for one in calls if (one.folder, one.room) == (folder, room))
@@ -171,7 +171,7 @@ def tree(calls):
 
 
 def readme_with_page(folder, calls):
-    """(path, text as it is, text with the page as it should be)"""
+    """(path, current text, text with the right page)"""
     path = ROOT / folder / "README.md"
     text = path.read_text()
     before, _, rest = text.partition(BEGIN)
@@ -184,7 +184,7 @@ def check_readmes(calls):
     for folder in FLOORS:
         path, text, right = readme_with_page(folder, calls)
         if text != right:
-            yield f"{path.relative_to(ROOT)}: the page of rooms is old; run scripts/lint/check_rooms.py build --write"
+            yield f"{path.relative_to(ROOT)}: the page of rooms is out of date; run scripts/lint/check_rooms.py build --write"
 
 
 def main():

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the source tree that a compiler does not know. Prints `file:line: what` and exits 1 if any is broken.
+"""Checks the rules of the source tree that a compiler does not know. Prints `file:line: text` for each broken rule, and then exits 1.
 
-- layers: includes go preload -> cupti -> writer and preload -> writer, each folder through its public header only
-- calls that would end the host, write to its stdout, read its environment behind the settings' back, ask another library's dlsym(), or walk
-  over the loader's list behind a fork's
-- calls in the file of the thread with a descriptor table of its own: system calls only, no function of a library
-- in the command: text printed behind screen.py's back, files opened behind _untrusted.py's
+- layers: includes go preload -> cupti -> writer and preload -> writer, only through the other folder's public header
+- no calls that would end the host, write to its stdout, bypass the settings to read its environment, use another library's dlsym(), or walk
+  the loader's list without regard to forks
+- in the file of the thread with its own descriptor table: only system calls, no library functions
+- in the command: no output that bypasses screen.py, and no file opened without _untrusted.py
 - files of at most 800 lines, functions of at most 90, lines of C of at most 100 columns
 - a comment at each header prototype and each _Atomic field
 - SPDX and a purpose at the top of each file; no left-over marks; no path of one machine, no package host
 
-A line is let through by a comment on it or just above it: /* lint: allow */, in Python # lint: allow.
+A comment on a line or directly above it allows an exception: /* lint: allow */, in Python # lint: allow.
 """
 
 import os
@@ -31,13 +31,13 @@ GETENV = re.compile(r"(?<![\w.>])(getenv|secure_getenv)\s*\(")
 WALK = re.compile(r"(?<![\w.>])dl_iterate_phdr\s*\(")
 LOOKUP = re.compile(r"(?<![\w.>])dlv?sym\s*\(")
 TIMED = re.compile(r"\b(pthread_\w+_timed\w+|sem_timedwait)\s*\(")
-# What runs in a descriptor table of its own (writer/base/io_server.h), and all that it may call.
+# The file that runs with its own descriptor table (writer/base/io_server.h), and all that it may call.
 SERVER = "writer/base/io_server.c"
 SERVER_CALLS = {"raw_syscall", "futex_wait", "futex_wake", "atomic_load", "atomic_store", "give_turn", "io_serve"}
 PRINTS = re.compile(r"(?<![\w.])print\s*\(|\bsys\.(__)?std(out|err)(__)?\.(write|writelines|buffer)|file=sys\.")
 OPENS = re.compile(r"(?<![\w.])open\s*\(|\b(os|io|gzip|codecs)\.open\s*\(|\.read_(text|bytes)\s*\(")
 COMMAND = "scripts/python/cprof/tool/"
-# Written in two parts, so that this file does not find itself.
+# Each mark is in two parts, so that this file does not find itself.
 MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 PACKAGE_HOST = re.compile(r"https?://[^\s/]*(pypi|pythonhosted|pytorch|debian|ubuntu|npmjs|anaconda|nvidia)\.(org|com)")
 TEXT_SUFFIXES = {".c", ".h", ".def", ".py", ".sh", ".cpp", ".map"}
@@ -101,7 +101,7 @@ def check_calls(path, lines, bare_lines):
             problem(path, number, "dlsym() outside writer/os/loader.c, whose loader_symbol() is the C library's own")
         match = TIMED.search(line)
         if match and not allowed(lines, number):
-            problem(path, number, f"{match.group(1)}() goes by a clock that can be set back; use lock_within() of writer/os/locks.h")
+            problem(path, number, f"{match.group(1)}() uses a clock that can be set back; use lock_within() of writer/os/locks.h")
         if WALK.search(line) and path != "writer/os/loader.c" and not allowed(lines, number):
             problem(path, number, "dl_iterate_phdr() outside writer/os/loader.c, whose loader_walk() forks wait for")
 
@@ -110,11 +110,11 @@ def check_server(path, bare_lines):
     for number, line in enumerate(bare_lines, 1):
         for name in re.findall(r"\b(\w+)\s*\(", line):
             if name not in SERVER_CALLS | {"if", "for", "while", "switch", "return", "sizeof"} and not line.startswith("#"):
-                problem(path, number, f"{name}() on the thread whose descriptor table is its own")
+                problem(path, number, f"{name}() on the thread with its own descriptor table")
 
 
 def without_strings(text):
-    """The lines of Python text, its strings and comments blanked."""
+    """The lines of Python text with strings and comments blanked."""
     lines = text.splitlines(keepends=True)
     for token in tokenize.generate_tokens(iter(lines).__next__):
         if token.type in (tokenize.STRING, tokenize.COMMENT):
@@ -127,7 +127,7 @@ def without_strings(text):
 
 
 def check_command(path, text, lines):
-    """What files and processes say passes one place on its way in, and one on its way out."""
+    """Text of files and processes comes in through one module, and goes out through one."""
     name = path[len(COMMAND):]
     for number, line in enumerate(without_strings(text), 1):
         if PRINTS.search(line) and name not in ("screen.py", "progress.py") and not allowed(lines, number):
@@ -143,7 +143,7 @@ def check_sizes(path, lines):
         for number, line in enumerate(lines, 1):
             if len(line) > MAX_LINE:
                 problem(path, number, f"{len(line)} columns; at most {MAX_LINE}")
-    # clang-format puts both braces of a function body into the first column, and no others.
+    # clang-format puts only the braces of a function body into the first column.
     start = None
     for number, line in enumerate(lines, 1):
         if line == "{":
@@ -155,7 +155,7 @@ def check_sizes(path, lines):
 
 
 def comment_above(lines, bare_lines, index, same_block):
-    """Whether a comment line stands above lines[index], looking past code for which same_block is true."""
+    """Whether there is a comment line above lines[index], or above the code before it for which same_block is true."""
     index -= 1
     while index >= 0 and bare_lines[index].strip() and same_block(bare_lines[index]):
         index -= 1
@@ -196,12 +196,12 @@ def check_atomics(path, lines, bare_lines):
             problem(path, number, "_Atomic field without a comment (who writes, who reads, which ordering)")
 
 
-# A condition says `p` and `!p`; NULL stands where a value is meant (`return p != NULL;`), and behind an assignment.
+# A condition has `p` or `!p`. NULL is for values (`return p != NULL;`), and after an assignment.
 NULL_CONDITION = re.compile(r"\b(?:if|while) \((?!\()[^=]*[^)=] [!=]= NULL\)|[\w\])] [!=]= NULL (?:&&|\|\|)|(?:&&|\|\|) !?[\w>.\[\]*-]+ [!=]= NULL")
 
 
 def check_dialect(path, bare_lines):
-    """One dialect: no braces around what is one line below one line, no comparison with NULL in a condition."""
+    """The style: no braces around a single line, no comparison with NULL in a condition."""
     for number, line in enumerate(bare_lines, 1):
         if NULL_CONDITION.search(line):
             problem(path, number, "a condition compares with NULL: p, !p")
@@ -222,7 +222,7 @@ def check_head(path, lines):
     is_comment = purpose and re.match(r'\s*(/\*|\*|//|#|r?""")', purpose[0]) and not re.match(r"#\s*(include|define|if)", purpose[0])
     words = re.findall(r"[A-Za-z]{2,}", " ".join(purpose))
     if not is_comment or len(words) < 4 or re.match(r"[\W]*See [\w/]+\.h\.", purpose[0]):
-        problem(path, 2, "no sentence on what the file is for")
+        problem(path, 2, "no sentence about the purpose of the file")
 
 
 def check_text(path, lines, private):
@@ -236,14 +236,14 @@ def check_text(path, lines, private):
 
 
 def private_paths():
-    """Finds paths that only this machine has: below the home folder, the checkout, or the folder it stands in."""
+    """A pattern of paths that only this machine has: below the home folder, the checkout, or its parent folder."""
     shared = {"/", "/tmp/", "/home/", "/opt/", "/src/", "/srv/", "/usr/", "/usr/src/", "/usr/local/src/", "/var/tmp/", "/mnt/"}
     folders = {os.path.expanduser("~") + "/", f"{ROOT}/", f"{ROOT.parent}/"} - shared
     return re.compile(r"(?<![\w.~*$}-])(" + "|".join(map(re.escape, sorted(folders))) + ")")
 
 
 def check_makefile():
-    """Each target that people call has a line for `make help`."""
+    """Checks that each target for users has a line for `make help`."""
     text = "".join((ROOT / name).read_text() for name in project_files() if name == "Makefile" or name.endswith(".mk"))
     named = set(re.findall(r"^## ([a-z0-9-]+): \S", text, re.M))
     for group in re.findall(r"^\.PHONY: (.*)$", text, re.M):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes scripts/man/: the manual pages and the completions of shells, from what the command and the library say themselves.
+"""Writes scripts/man/: the manual pages and shell completions, from the sources of the command and the library.
 
     cprof.1, cprof-COMMAND.1             from the arguments that each sub-command declares
     cprof.3                              from preload/cprof.h
     cprof-settings.7                     from preload/settings/config.def
     cprof.bash, _cprof (zsh), cprof.fish from the same arguments
 
-`--check` only compares, and exits 1 when one of them is not up to date.
+`--check` only compares, and exits 1 if one of them is not up to date.
 """
 
 import argparse
@@ -27,7 +27,7 @@ VERSION = tool.__version__
 
 
 def roff(text):
-    """Text of a page: nothing in it is a request or an escape."""
+    """The text escaped for a page, so that nothing in it is a request or an escape."""
     text = text.replace("…", "...").replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     return "\n".join("\\&" + line if line.startswith((".", "\\(aq")) else line for line in text.split("\n"))
 
@@ -38,14 +38,14 @@ def head(name, section, what):
 
 
 def prose(text):
-    """Paragraphs, and indented lines as they stand."""
+    """Paragraphs; indented lines keep their layout."""
     lines = []
     for paragraph in re.split(r"\n\s*\n", text.strip("\n")):
         if re.match(r" {2,}", paragraph):
             body = "\n".join(line[2:] if line.startswith("  ") else line for line in paragraph.rstrip().split("\n"))
             lines += [".PP", ".nf", ".RS", roff(body), ".RE", ".fi"]
             continue
-        # A paragraph may go over into an indented list.
+        # A paragraph may continue as an indented list.
         before, _, after = paragraph.partition("\n    ")
         lines += [".PP", roff(" ".join(before.split()))]
         if after:
@@ -72,7 +72,7 @@ def help_of(action):
 
 
 def is_setting(parser, action):
-    """Whether an option is a setting of the library: those stand in groups of their own."""
+    """Whether an option is a setting of the library: those have their own groups."""
     return any(action in group._group_actions for group in parser._action_groups[2:])
 
 
@@ -99,20 +99,20 @@ def command_page(command):
             lines += [".TP", option_item(action)[1], f"\\fBCPROF_{action.option_strings[0][2:].replace('-', '_').upper()}\\fR"]
     if parser.epilog:
         lines += [".SH NOTES"] + prose(parser.epilog)
-    lines += [".SH EXIT STATUS", "0 when all is well, 2 on wrong input or usage, 128 + N after signal N."]
+    lines += [".SH EXIT STATUS", "0 on success, 2 on wrong input or usage, 128 + N after signal N."]
     if command == "run":
-        lines.append("The exit status is the program's, once it was started.")
+        lines.append("After the program was started, its exit status.")
     if command in ("check", "doctor"):
-        lines.append("1 when something was found.")
+        lines.append("1 if something was found.")
     if command == "compare":
-        lines.append("1 when a step got slower by more than \\-\\-fail\\-above allows.")
+        lines.append("1 if a step got slower by more than \\-\\-fail\\-above allows.")
     return lines + [".SH SEE ALSO", "cprof(1), cprof\\-settings(7)"]
 
 
 def main_page():
     lines = head("cprof", 1, "profiler for the CPU and the GPU, and reader of traces")
     lines += [".SH SYNOPSIS", ".B cprof", "\\fICOMMAND\\fR [\\fIoptions\\fR]", ".PP", ".B LD_PRELOAD=libcprof.so", "\\fIPROGRAM\\fR"]
-    lines += [".SH DESCRIPTION"] + prose("cprof shows what a training job does on the CPU and the GPU, without a change to its code. The "
+    lines += [".SH DESCRIPTION"] + prose("cprof shows what a training job does on the CPU and the GPU, without changes to its code. The "
                                          "commands read traces of cprof and of torch.profiler, plain or gzip, whole, open or cut off.")
     lines.append(".SH COMMANDS")
     for command in tool.COMMANDS:
@@ -146,12 +146,12 @@ def c_comment(text):
 
 
 def interface_page():
-    """The sections of cprof.h behind the machinery by which a call finds the library."""
+    """The sections of cprof.h after the code by which a call finds the library."""
     text = (ROOT / "preload/cprof.h").read_text()
     first = c_comment(re.search(r"/\*\n \* cprof for programs(.*?)\*/", text, re.S).group(1).split("\n *     #include")[0])
     lines = head("cprof", 3, "marks, steps and ranges for the profiler cprof")
     lines += [".SH SYNOPSIS", ".B #include <cprof.h>", ".SH DESCRIPTION", ".PP", roff("cprof for programs" + first)]
-    lines += [".PP", roff("All calls may be made from any thread; none fails, blocks or prints, but where something else is said. Names are any bytes up to the NUL.")]
+    lines += [".PP", roff("All calls may be made from any thread. None fails, blocks or prints, except where noted. Names are any bytes up to the NUL.")]
     body = text[text.index("/* ---- library "):]
     body = re.sub(r"/\*(?:(?!\*/).)*\*/\n(?=#define)", "", body, flags=re.S)
     body = re.sub(r"^#.*(?:\\\n.*)*", "", body, flags=re.M)
@@ -224,7 +224,7 @@ def zsh_completion():
 
 def fish_completion():
     lines = ["# SPDX-License-Identifier: Apache-2.0", "# Completes the command cprof in fish. Made by scripts/lint/gen_man.py."]
-    commands_of = collections.defaultdict(list)  # what stands behind the commands, which may be the same for several
+    commands_of = collections.defaultdict(list)  # by the text of an option, which may be the same for several commands
     for command in tool.COMMANDS:
         lines.append(f"complete -c cprof -n __fish_use_subcommand -f -a {command} -d {quoted(parser_of(command)[0].HELP)}".replace("'\\''", "\\'"))
         for name, action in option_names(command):
@@ -251,7 +251,7 @@ def main():
         good &= gen_settings.update(path, path.read_text() if path.is_file() else "", text, check)
     for path in MAN.iterdir():
         if path.name not in made:
-            print(f"scripts/man/{path.name}: made from nothing; remove it")
+            print(f"scripts/man/{path.name}: has no source; remove it")
             good = False
     return 0 if good else 1
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what others than the C compiler need of the lists in preload/ and writer/:
+"""Writes documents and Python code from the lists in preload/ and writer/:
 
 - scripts/guide/settings.md from config.def, and the losses in writer/README.md from losses.def, between two marks each
 
     <!-- settings: made by scripts/lint/gen_settings.py from preload/settings/config.def -->
     <!-- settings end -->
 
-- scripts/python/cprof/tool/settings_table.py, which the command `cprof` makes its options from: an installed package has
-  no config.def. The variables of templates come from run_names.c, the versions of torch and Python from torch_layout.def and
-  python.c.
+- scripts/python/cprof/tool/settings_table.py, from which the command `cprof` makes its options: an installed package has no
+  config.def. The variables of templates come from run_names.c, the versions of torch and Python from torch_layout.def and
+  pyframes.def.
 
 - the version, from the three numbers in preload/cprof.h, for the library and for the Python module
 
-`--check` only compares, and exits 1 when one of them is not up to date.
+`--check` only compares, and exits 1 if one of them is not up to date.
 """
 
 import ast
@@ -30,7 +30,7 @@ NO_LIMIT = 2147483647
 
 
 def split_row(text):
-    """The arguments of X(...), which hold quoted text."""
+    """The arguments of X(...), some of which are quoted text."""
     parts = re.findall(r'"(?:\\.|[^"\\])*"|[^,()\s"]+', text)
     return [ast.literal_eval(part) if part.startswith('"') else part for part in parts]
 
@@ -44,7 +44,7 @@ def rows():
 
 
 def values_text(kind, low, high, allowed):
-    """The column that says what may be set."""
+    """The allowed values of a setting."""
     if kind == "INT":
         return f"{low} and up" if int(high) == NO_LIMIT else f"{low} to {high}"
     if "|" not in allowed:
@@ -77,7 +77,7 @@ def losses_table():
 
 
 def groups():
-    """(heading, rows) in the order of config.def: a comment of one line stands above each group."""
+    """(heading, rows) in the order of config.def. The comment line above each group is its heading."""
     found, heading = [], ""
     for line in (ROOT / "preload/settings/config.def").read_text().splitlines():
         comment = re.fullmatch(r"/\* ([^:.]*).*\*/", line)
@@ -90,21 +90,21 @@ def groups():
 
 
 def template_variables():
-    """The variables of file names; the first ones, which folders take too, are NAMES_RUN_VARIABLES."""
+    """The variables of file names, and the number of the first ones that folders accept too (NAMES_RUN_VARIABLES)."""
     listed = re.search(r"names_variables\[\w+\] = \{(.*?)\};", (ROOT / "preload/settings/run_names.c").read_text(), re.S)
     run = re.search(r"NAMES_RUN_VARIABLES = (\d+)", (ROOT / "preload/settings/run_names.h").read_text())
     return re.findall(r'"(\w+)"', listed.group(1)), int(run.group(1))
 
 
 def torch_versions():
-    """(first, last) version of each row of known layouts; two rows of one range differ in what Python does not see."""
+    """(first, last) version of each row of known layouts. Rows of the same range, which differ in the C++ ABI, count once."""
     text = (ROOT / "preload/core/torch_layout.def").read_text()
     found = re.findall(r"^TORCH_LAYOUT\(TL_V\((\d+), (\d+)\),\s*TL_V\((\d+), (\d+)\)", text, re.M)
     return sorted({((int(a), int(b)), (int(c), int(d))) for a, b, c, d in found})
 
 
 def python_minors():
-    """The interpreters 3.N whose frames are known."""
+    """The minor versions of CPython 3 whose frames are known."""
     rows = re.findall(r"^LAYOUT\((\d+),", (ROOT / "preload/stacks/pyframes.def").read_text(), re.M)
     return [int(minor) for minor in rows]
 
@@ -134,7 +134,7 @@ def python_table():
 
 
 def between_marks(old, what, source, new):
-    """A page with the text between its two marks replaced; None when it lacks them."""
+    """A page with the text between its two marks replaced; None if it lacks them."""
     begin, end = f"<!-- {what}: {MADE_BY} {source} -->", f"<!-- {what} end -->"
     if begin not in old or end not in old:
         return None
@@ -148,7 +148,7 @@ def version():
 
 
 def update(path, old, new, check):
-    """Whether the file is, or now is, as it should be."""
+    """Writes the new text, or with check prints the difference. Returns whether the file is now up to date."""
     if new != old and not check:
         path.write_text(new)
     elif new != old:

@@ -5,15 +5,15 @@
  *     g++ -std=c++20 -w -DNDEBUG -D_GLIBCXX_USE_CXX11_ABI=1 -I . \
  *         -I <torch>/include -I <torch>/include/torch/csrc/api/include \
  *         scripts/lint/torch_layout_check.cpp -o check -no-pie -Wl,--unresolved-symbols=ignore-all
- *     ./check            exit 0: the row is right; 1: it differs, or there is none: each field is named
- *     ./check --print    only print what the headers say: the facts for a new row
+ *     ./check            exit 0: the row is right; 1: it is missing, or differs in the fields that are printed
+ *     ./check --print    only print the values of the headers, for a new row
  *
- * It needs the headers only: it calls nothing of torch, so the linker may leave torch's names open.
- * -DTABLE_APART leaves layout_find() and layout_dtype() to another file, so that one object is compared
- * with more than one table.
+ * It only needs the headers: it calls nothing of torch, so the linker may leave torch's symbols undefined.
+ * With -DTABLE_APART another file defines layout_find() and layout_dtype(), so that one object can be
+ * compared with several tables.
  * tests/e2e/test_torch_layout.py does all this.
  */
-/* The standard headers come first: the #defines below must reach none of them. */
+/* The standard headers come first: the #defines below must not affect them. */
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -68,14 +68,14 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/version.h>
-/* The versions whose rows say where a process group's fields are, and those of what c10d says of a transfer. */
+/* The versions whose rows have the fields of a process group and of c10d's data about a transfer. */
 #define GROUPS (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
 #if GROUPS
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif
-/* Where c10d says more of a transfer. */
+/* The versions in which c10d has more data about a transfer. */
 #define COMMS_MORE (GROUPS && TORCH_VERSION_MINOR >= 12)
 #undef private
 #undef protected
@@ -97,7 +97,7 @@ const struct torch_layout *row;
 int wrong;
 size_t fields;
 
-/* One field: print the headers' value, or say so if the row's differs. */
+/* Checks a field: prints the headers' value, or a line if the row's value differs. */
 void check(const char *name, size_t header, size_t ours)
 {
     if (print_only) {
@@ -135,7 +135,7 @@ template <class T> size_t tag_sym_bool()
     }
 }
 
-/* Where in an object of type T the bytes are that set() changes when all others are zero. */
+/* The byte that set() changes in a zeroed object of type T. */
 struct place {
     size_t offset;
     size_t mask;
@@ -172,7 +172,7 @@ size_t key_bit(c10::DispatchKey key)
     return static_cast<size_t>(__builtin_ctzll(c10::DispatchKeySet(key).raw_repr()));
 }
 
-/* A kind where kinds are an enumeration. */
+/* The number of a kind; 0 if kinds are no enumeration. */
 template <class Kind> size_t kind_number(const Kind &kind)
 {
     if constexpr (std::is_enum_v<Kind>) {
@@ -301,7 +301,7 @@ void check_comms()
     static_assert(sizeof(Comms::inMessageNelems_) ==
                   OFFSET(Comms, outMessageNelems_) - OFFSET(Comms, inMessageNelems_));
     static_assert(sizeof(Comms::dType_) == 1 && sizeof(Comms::rank_) == 4);
-    /* It is passed as a number or a pointer is. */
+    /* It is passed like a number or a pointer. */
     static_assert(std::is_trivially_copyable_v<c10::DebugInfoKind>);
     constexpr bool numbered = std::is_enum_v<c10::DebugInfoKind>;
     static_assert(numbered || sizeof(c10::DebugInfoKind) == sizeof(void *));
@@ -413,7 +413,7 @@ int main(int argc, char **argv)
     check_values();
     check_comms();
     check_tensor();
-    /* min_version, max_version and cxx11_abi are what the row was found by. */
+    /* The row was found by min_version, max_version and cxx11_abi, which need no check. */
     if (fields + 3 != sizeof(struct torch_layout) / sizeof(uint16_t)) {
         std::printf("WRONG: %zu members of struct torch_layout are checked, it has %zu\n", fields,
                     sizeof(struct torch_layout) / sizeof(uint16_t) - 3);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BINARY TIMES [SUITE...]: runs the unit tests in four processes, most of whose time is waiting, or each suite that is
-# named in a process of its own, four at once. Shows what they say in order. Their durations go to the files TIMES-*.xml.
-# CK_RUN_SUITE, CK_RUN_CASE and CK_FORK=no are for people: then it is the binary alone.
+# run.sh BINARY TIMES [SUITE...]: runs the unit tests in four processes, which mostly wait, or each given suite in its own
+# process, four at once. Prints their output in order. Their durations go to the files TIMES-*.xml. With CK_RUN_SUITE,
+# CK_RUN_CASE or CK_FORK=no, which are for manual runs, it only runs the binary.
 set -u
 binary=$1 times=$2
 shift 2
