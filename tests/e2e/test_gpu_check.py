@@ -222,7 +222,7 @@ def test_product_rules_find_mistakes(run_of):
     assert any("operations each" in text for text in rules.product_problems(wrong, printed["products"]))
     more = [dict(product, calls=product["calls"] + 1) for product in printed["products"]]
     assert any("in the trace's sum" in text for text in rules.product_problems(trace, more))
-    assert any("events say" in text for text in rules.rate_problems(trace, printed["large"]["flops"], printed["large"]["ns"] / 50, 5)[1])
+    assert any("events show" in text for text in rules.rate_problems(trace, printed["large"]["flops"], printed["large"]["ns"] / 50, 5)[1])
 
 
 @needed
