@@ -96,8 +96,8 @@ static bool loaded_first(const struct link_map *self)
     return true;
 }
 
-/* LD_PRELOAD=./libcprof.so is a path from where the program begins, and it may go elsewhere. NULL:
- * no file's path. */
+/* Makes a path of LD_PRELOAD absolute, because the program may change its folder. NULL: it has no
+ * slash, so the loader searched for it, or there is no such file. */
 static const char *absolute_library(const char *path, char room[PATH_MAX])
 {
     return path[0] == '/' ? path : strchr(path, '/') ? realpath(path, room) : NULL;
@@ -139,9 +139,9 @@ static void look_around(void)
     }
 }
 
-/* What the program was started with is taken once: in the constructor, or earlier, where the
- * constructor of a library that the program is linked to reaches a hook, because the loader runs
- * those first. False: another thread, or a caller of this one, is at it. */
+/* Reads the environment and arguments of the start, once: in the constructor, or earlier when the
+ * constructor of a linked library reaches a hook, because the loader runs those first. False:
+ * another thread, or a caller of this function, is reading. */
 static bool take_start(void)
 {
     enum { NOT_YET, NOW, DONE };
@@ -163,8 +163,7 @@ __attribute__((constructor)) static void loaded(int argc, char **argv)
     take_start();
 }
 
-/* What CUPTI does for the cprof thread passes hooked functions: they are only forwarded there, for
- * good. */
+/* CUPTI calls hooked functions on the cprof thread. There they only forward, for good. */
 static void cprof_thread_began(void)
 {
     guard_enter();
@@ -217,8 +216,8 @@ static bool start_writer(const struct config *config)
     return writer_start(&options);
 }
 
-/* The driver has registered its own handler by the end of cuInit or of the first context. Where no
- * CUDA call passes a hook (a runtime linked into the program) nothing else tells. */
+/* The driver has registered its own exit handler by the end of cuInit or of the first context. In a
+ * program with a static CUDA runtime no CUDA call passes a hook, so this is the only notice. */
 static void driver_ready(void)
 {
     static _Atomic unsigned times;
@@ -236,7 +235,8 @@ static void configure_gpu(const struct config *config)
     gpu_configure(&options);
 }
 
-/* Under a limit of the address space (ulimit -v) what cprof maps the program cannot. */
+/* Under a limit of the address space (ulimit -v), memory that cprof maps is missing to the
+ * program. */
 static bool address_space_allows(void)
 {
     uint64_t left = writer_space_left();
@@ -310,8 +310,8 @@ static void wake(enum wake_reason reason)
     errno = saved;
 }
 
-/* `cprof doctor` asks so what of the settings cannot work: the lines that waking up writes, and no
- * part is started. The process stays without cprof. False: cprof is off here. */
+/* For `cprof doctor`: writes the warnings of a wake-up about the settings, without starting a part.
+ * The process stays without cprof. Returns 0 when cprof is off here. */
 __attribute__((visibility("default"))) int cprof_try_settings(void);
 int cprof_try_settings(void)
 {

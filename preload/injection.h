@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doors of NVTX and ITT, when they belong to somebody else. */
+/* Warns when another tool owns the injection variable of NVTX or ITT. */
 #ifndef PRELOAD_INJECTION_H
 #define PRELOAD_INJECTION_H
 
 #include "preload/settings/settings.h"
 
-/* Says in one line for each of NVTX and ITT that its ranges go to another tool, where the user (or
- * a tool around) has set its variable. An application thread, while cprof wakes up. */
+/* Warns, in one line for NVTX and one for ITT, that its ranges go to another tool: the user or a
+ * tool around the program has set its variable. An application thread, while cprof wakes up. */
 void injection_say_taken(const struct config *config);
 
 #endif

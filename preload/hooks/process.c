@@ -252,8 +252,7 @@ void process_say_outlived(void)
 {
     int number = atomic_exchange(&outlived, 0);
     if (number)
-        log_warn(
-            "the program note_outlived itself signal %d, which did not end it: cprof finished the "
-            "traces then, and has recorded nothing since",
-            number);
+        log_warn("the program sent itself signal %d, which did not end it: cprof finished the "
+                 "traces then, and has recorded nothing since",
+                 number);
 }

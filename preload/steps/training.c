@@ -125,7 +125,7 @@ void cprof_set_schedule(cprof_schedule choose, void *arg)
     if (may_record()) {
         struct program_schedule *s = choose ? schedule_of(choose, arg) : NULL;
         if (choose && !s)
-            log_warn("cprof_set_schedule(): no memory; the schedule is the one before");
+            log_warn("cprof_set_schedule(): no memory; the previous schedule stays");
         if (s || !choose)
             steps_choose_by(s ? ask_program : NULL, s);
     }

@@ -387,7 +387,7 @@ def test_recovers_every_kind_of_event(tmp_path, zipped):
                          WITH_STACK=1, WITH_MODULES=1, PROFILE_MEMORY=1, RECORD_SHAPES=1,
                          env={"PYTHONPATH": str(ROOT / "scripts/python")}) as running:
         running.wait_for("done")
-        part = running.wait_flushed("the last", '"still open"')
+        part = running.wait_flushed("the last", '"still open"', '"stackFrames"')
         running.end(signal.SIGKILL)
     before = support.loads_plainly(part)["traceEvents"]
     assert any("sf" in event for event in before) and any(event["name"] == "[memory]" for event in before if "name" in event)
