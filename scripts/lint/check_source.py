@@ -221,7 +221,7 @@ def check_head(path, lines):
     purpose = [line for line in head if "SPDX" not in line and line.strip(" */#")][:2]
     is_comment = purpose and re.match(r'\s*(/\*|\*|//|#|r?""")', purpose[0]) and not re.match(r"#\s*(include|define|if)", purpose[0])
     words = re.findall(r"[A-Za-z]{2,}", " ".join(purpose))
-    if not is_comment or len(words) < 4 or re.match(r"[\W]*See [\w/]+\.h\.", purpose[0]):
+    if not is_comment or len(words) < 4 or re.match(r"\W*(See|Implements|Implementation of) [\w/]+\.h\b", purpose[0]):
         problem(path, 2, "no sentence about the purpose of the file")
 
 
