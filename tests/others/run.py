@@ -68,7 +68,7 @@ class Check:
 
 
 def lacks(*programs):
-    """Those of the programs that are not installed."""
+    """The programs that are not installed."""
     return [name for name in programs if not shutil.which(name)]
 
 

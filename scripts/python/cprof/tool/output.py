@@ -28,13 +28,13 @@ def end_tidily() -> None:
 
 
 def take_name(temporary: str, name: str) -> None:
-    """Gives the file a name that nothing has; FileExistsError when something has it."""
+    """Renames the file to a new name. Raises FileExistsError if the name exists."""
     try:
         os.link(temporary, name, follow_symlinks=False)
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        if os.path.lexists(name):  # a moment's gap: such file systems know no better
+        if os.path.lexists(name):  # not atomic: such file systems offer nothing better
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
         os.rename(temporary, name)
 
@@ -92,9 +92,9 @@ def temporary_beside(path: str, output: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def appearing(output: str, force: bool) -> Iterator[Tuple[str, BinaryIO]]:
-    """`with appearing(output, force) as (folder, file):` is to write the file, which gets the name `output` at the end; other files may stand in
-    the folder meanwhile. Nothing is left when it fails. force: replaces the file that has that name, or that a link of that
-    name leads to, and nothing else: root would lose /dev/null."""
+    """`with appearing(output, force) as (folder, file):` writes the file, which gets the name `output` at the end. Temporary files may be in the
+    folder. Nothing is left on failure. force: replaces a regular file of that name, or to which a link of that name leads, and nothing
+    else: root would lose /dev/null."""
     if os.path.lexists(output) and not force:
         raise Problem("is there already (--force replaces it)", output)
     path = _target(output) if force else output
@@ -115,8 +115,8 @@ def appearing(output: str, force: bool) -> Iterator[Tuple[str, BinaryIO]]:
 
 @contextlib.contextmanager
 def replacing(output: str, packed: bool = False) -> Iterator[Any]:
-    """`with replacing(output) as file:` is to write text, which takes the place of the file `output` when all of it is there; what is no
-    regular file (a pipe, /dev/stdout) is written to, but never waited for. Says in which file something went wrong."""
+    """`with replacing(output) as file:` writes text, which replaces the file `output` when it is complete. Writes directly to what is no
+    regular file (a pipe, /dev/stdout), but never waits for it. Errors name the file."""
     path = _target(output)
     if os.path.exists(output) and not os.path.isfile(output):
         with _to_other(output) as raw, _text_to(raw, packed) as file:

@@ -15,13 +15,13 @@ _CATEGORIES, _NAMES, _ARGS, _FRAMES = 1, 2, 3, 29  # fields of InternedData
 _frame = re.compile(r"(.+)\((\d+)\): (.*)", re.S)
 
 
-# Fourteen bits as the last of a number, and as others: seven a byte.
+# All values of fourteen bits, seven per byte, as the end of a number, and before its end.
 _LAST = [bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for n in range(1 << 14)]
 _MORE = [bytes([n & 127 | 128, n >> 7 | 128]) for n in range(1 << 14)]
 
 
 def varint(value: int) -> bytes:
-    """A number in as few bytes as it needs; one below 0 as 64 bits have it."""
+    """A number in as few bytes as it needs; a negative number as 64 bits."""
     if value < 0:
         value += 1 << 64
     out = b""
@@ -52,12 +52,12 @@ def text(field: int, value: str) -> bytes:
 
 
 def frame_line(frame: str) -> str:
-    """torch's `module.py(12): function` as `module.py:12 function`; a native frame as it is."""
+    """torch's `module.py(12): function` as `module.py:12 function`; a native frame unchanged."""
     return _frame.sub(r"\1:\2 \3", frame)
 
 
 class Names:
-    """Texts that stand in the file once, and what an event says of them."""
+    """Texts that are in the file once, and the events' references to them."""
 
     def __init__(self, show: Callable[[Any], str]) -> None:
         self._show = show  # text of an argument that is no scalar
@@ -108,21 +108,21 @@ class Packets:
 
     def __init__(self, out: BinaryIO, names: Names) -> None:
         self._out, self._rows = out, 0
-        self._what: Dict[Any, bytes] = {}  # of an event, its kind and row
+        self._what: Dict[Any, bytes] = {}  # the fields for kind and row of an event
         self._packet(data(12, names.table()) + number(13, _NAMES_BEGIN))
 
     def _packet(self, content: bytes) -> None:
         self._out.write(data(1, content + b"\x50\x01"))  # of the first sequence
 
     def row(self, name: str, parent: int = 0, rank: int = 0, counter: bool = False) -> int:
-        """A row, or a group of rows, whose place among its parent's is its rank. Returns its number."""
+        """Adds a row, or a group of rows, to its parent, sorted by rank. Returns its number."""
         self._rows += 1
         more = (number(5, parent) if parent else b"") + (data(8, b"") if counter else b"")
         self._packet(data(60, number(1, self._rows) + text(2, name) + number(11, _EXPLICIT) + number(12, rank) + more))
         return self._rows
 
     def event(self, kind: int, row: int, at: int, body: bytes = b"") -> None:
-        """An event at a time in ns."""
+        """Adds an event at a time in ns."""
         what = self._what.get((kind, row))
         if what is None:
             what = self._what[kind, row] = number(9, kind) + number(11, row)

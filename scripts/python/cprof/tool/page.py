@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages that need nothing but themselves: one file of HTML without a request, which a content security policy enforces.
+"""Self-contained pages: one HTML file that makes no requests, which a content security policy enforces.
 
     page.document("Title", page.tag("p", name), script=SCRIPT)
 
@@ -16,7 +16,7 @@ from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple, U
 from cprof._untrusted import printable
 
 NAME_MOST = 120  # characters of a name: those of kernels have thousands
-_SHORT = frozenset(("rect", "line", "path", "meta", "input"))  # they hold nothing
+_SHORT = frozenset(("rect", "line", "path", "meta", "input"))  # elements without content
 
 
 class Html(str):
@@ -35,7 +35,7 @@ def escaped(text: Any) -> Html:
 
 
 def tag(name: str, *inside: Inside, **attributes: Any) -> Html:
-    """An element. class_: its class; "_" in other names is "-"; None: the attribute is not there."""
+    """An element. class_: its class; "_" in other names becomes "-"; an attribute with the value None is left out."""
     told = "".join(f' {key.rstrip("_").replace("_", "-")}="{html.escape(printable(value))}"' for key, value in attributes.items() if value is not None)
     if name in _SHORT:
         return Html(f"<{name}{told}/>")
@@ -43,17 +43,17 @@ def tag(name: str, *inside: Inside, **attributes: Any) -> Html:
 
 
 def joined(parts: Iterable[Inside]) -> Html:
-    """One after the other."""
+    """Joins pieces of markup."""
     return Html("".join(map(escaped, parts)))
 
 
 def cut(name: str, most: int = NAME_MOST) -> str:
-    """A name that fits into a cell."""
+    """A name, shortened to fit into a cell."""
     return name if len(name) <= most else name[:most - 1] + "…"
 
 
 def as_data(value: Any) -> str:
-    """JSON that may stand in a script element."""
+    """JSON that is safe inside a script element."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
@@ -73,13 +73,13 @@ def document(title: str, *body: Inside, style: str = "", script: str = "") -> st
 # ---- tables ----
 
 class Column(NamedTuple):
-    """Of a table. kind: "n" for numbers, "t" for text, "p" for a name that may be long, "b" for a drawing."""
+    """A column of a table. kind: "n" for numbers, "t" for text, "p" for a name that may be long, "b" for a drawing."""
     title: str
     kind: str = "n"
 
 
 class Number(NamedTuple):
-    """What a cell shows, and what it is sorted by."""
+    """The content of a cell, and its sort key."""
     text: str
     value: float
 
@@ -94,7 +94,7 @@ def _cell(cell: Cell, column: Column) -> Html:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], name: Optional[str] = None, sort: bool = True) -> Html:
-    """Columns in which nothing stands are left out. sort: a click on a head sorts."""
+    """A table without its empty columns. sort: a click on a head sorts."""
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in rows)]
     head = tag("tr", *(tag("th", columns[at].title, class_=columns[at].kind, scope="col") for at in used))
     body = joined(tag("tr", *(_cell(row[at], columns[at]) for at in used)) for row in rows)
@@ -102,14 +102,14 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], name: Optio
 
 
 def left_out(shown: int, whole: int, what: str) -> Html:
-    """A line where not all is shown."""
+    """A line about rows that are not shown, or nothing."""
     return tag("p", f"{shown:,} of {whole:,} {what}", class_="muted") if shown < whole else Html()
 
 
 # ---- drawings ----
 
 def bar(parts: Sequence[Tuple[float, str, str]], whole: float) -> Html:
-    """A bar of parts (size, color, what it is), `whole` being all of its length."""
+    """A bar of parts (size, color, title); `whole` is the size of the full length."""
     rects, at = [], 0.0
     for size, color, what in parts:
         if size > 0 < whole:
@@ -121,12 +121,12 @@ def bar(parts: Sequence[Tuple[float, str, str]], whole: float) -> Html:
 
 
 def drawing(inside: Html, across: int, down: int, kind: str, **attributes: Any) -> Html:
-    """SVG of so many units that fills its place, whatever that measures."""
+    """SVG with this number of units, which fills its place of any size."""
     return tag("svg", inside, class_=kind, viewBox=f"0 0 {across} {down}", preserveAspectRatio="none", **attributes)
 
 
 def chart(plot: Html, highest: Sequence[str], along: Sequence[str], above: Html = Html()) -> Html:
-    """A drawing with labels: of the height from the top down, of the width from left to right. above: marks()."""
+    """A drawing with labels of its height, from the top down, and of its width, from left to right. above: marks()."""
     return tag("div", above, tag("div", *(tag("span", text) for text in highest), class_="up"), plot,
                tag("div", *(tag("span", text) for text in along), class_="along"), class_="chart")
 
@@ -137,13 +137,13 @@ def marks(texts: Iterable[Tuple[float, str]]) -> Html:
 
 
 def key(parts: Iterable[Tuple[str, str]]) -> Html:
-    """What the colors mean."""
+    """A legend of the colors."""
     return tag("p", *(tag("span", Html(f'<svg class="dot" viewBox="0 0 1 1">{tag("rect", width=1, height=1, fill=color)}</svg>'), name, class_="key")
                       for name, color in parts))
 
 
 def ticks(most: float) -> List[float]:
-    """From a round number that holds the most down to 0."""
+    """Label values from a round number of at least `most` down to 0."""
     if not most > 0:
         return [1.0, 0.0]
     unit = 10.0 ** len(str(int(most))) / 100 if most >= 1 else most / 10

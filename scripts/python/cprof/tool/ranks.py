@@ -49,7 +49,7 @@ _number.__name__ = "number of steps"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the traces are."""
+    """Adds the traces and the options."""
     add_traces(parser)
     parser.add_argument("--json", action="store_true", help="all results as JSON, times in nanoseconds")
     parser.add_argument("--steps", type=_number, default=20, metavar="N", help="the number of steps to list, those with the largest spread (default 20)")
@@ -63,7 +63,7 @@ class Cell(NamedTuple):
 
     @property
     def own(self) -> int:
-        """What it took by itself."""
+        """Its own time."""
         return self.time - self.waited
 
 
@@ -92,12 +92,12 @@ def _last_before(arrivals: List[Tuple[int, int]], end: int) -> Tuple[int, int]:
 
 
 def _starts_and_ends() -> array:
-    """Of spans, by turns: they may be many."""
+    """A new array for starts and ends of spans in turn, since they may be many."""
     return array("q")
 
 
 def table_of(traces: List[Times], moved: Dict[str, Clock], waits: Optional[Waits] = None) -> Table:
-    """What each rank did in each step. waits: of these traces, where they are known."""
+    """The cells of each rank in each step. waits: those of these traces, if known."""
     waits = waits or _waits(traces, moved)
     table: Table = collections.defaultdict(dict)
     for index, one in enumerate(traces):
@@ -112,7 +112,7 @@ def table_of(traces: List[Times], moved: Dict[str, Clock], waits: Optional[Waits
 
 
 def costs(traces: List[Times], waits: Waits, table: Table) -> List[Cost]:
-    """What each rank cost the others, the most first."""
+    """The cost of each rank for the others, the largest first."""
     total = sum(statistics.mean(cell.time for cell in cells.values()) for cells in table.values() if len(cells) > 1)
     found: Dict[int, Dict[int, float]] = collections.defaultdict(dict)
     there: Dict[int, List[int]] = collections.defaultdict(list)
@@ -137,7 +137,7 @@ def _print(rows: List[List[str]]) -> None:
 
 
 def slowest_in(cells: Dict[int, Cell]) -> Optional[int]:
-    """The rank that took longest by itself; None where several took as long."""
+    """The rank with the longest own time; None if several have the same."""
     most = max(cell.own for cell in cells.values())
     slowest = [rank for rank, cell in cells.items() if cell.own == most]
     return slowest[0] if len(slowest) == 1 else None
@@ -164,7 +164,7 @@ def _print_steps(table: Table, most: int) -> None:
 
 
 def summary(table: Table, cost: List[Cost]) -> List[Dict[str, Any]]:
-    """Each rank over all its steps; the rank that cost the others most first, then the one that took longest by itself."""
+    """Each rank over all its steps, sorted by its cost for the others, then by its own time, the largest first."""
     found = []
     cost_of = {one.rank: round(one.cost) for one in cost}
     times_slowest = collections.Counter(slowest_in(cells) for cells in table.values() if len(cells) > 1)
@@ -179,7 +179,7 @@ def summary(table: Table, cost: List[Cost]) -> List[Dict[str, Any]]:
 
 
 def _hosts(traces: List[Times]) -> Dict[int, str]:
-    """Where each rank was, one after the other where it was started again elsewhere."""
+    """The hosts of each rank, several if it was started again elsewhere."""
     found: Dict[int, List[str]] = collections.defaultdict(list)
     for one in sorted(traces, key=lambda one: min(one.steps.values(), default=(0, 0))):
         found[one.rank].append(one.host)
@@ -194,7 +194,7 @@ def _print_ranks(ranks: List[Dict[str, Any]], hosts: Dict[int, str]) -> None:
 
 
 def _slowest(ranks: List[Dict[str, Any]], table: Table) -> str:
-    """The answer where nothing tells who waited for whom."""
+    """The answer if the traces do not show who waited for whom."""
     compared = [cells for cells in table.values() if len(cells) > 1]
     if len(ranks) < 2:
         return "one rank only: nothing to compare"
@@ -209,7 +209,7 @@ def _slowest(ranks: List[Dict[str, Any]], table: Table) -> str:
 
 
 def compared(paths: List[str], progress: bool = True) -> "Comparison":
-    """The ranks of these traces. Raises a Problem."""
+    """Compares the ranks of these traces. May raise a Problem."""
     traces = []
     for order, path in enumerate(paths):
         one = Times(path, order).read(progress)
@@ -236,7 +236,7 @@ class Comparison:
 
     @functools.cached_property
     def did(self) -> Optional[Did]:
-        """What the rank that cost most did meanwhile. Its traces are read once more."""
+        """What the rank with the largest cost did meanwhile. Reads its traces again."""
         late = [(found, self._waits.late(index)) for index, found in enumerate(self.traces) if self.worst and found.rank == self.worst.rank]
         return next((done for done in (did(found, times) for found, times in late) if done), None)
 
@@ -251,7 +251,7 @@ class Comparison:
                 "clocks": {host: clock._asdict() for host, clock in self.moved.items()}}
 
     def answer(self) -> List[str]:
-        """In a line or two."""
+        """The answer in one or two lines."""
         if self.worst is None:
             return [_slowest(self.ranks, self.table)]
         return [self.worst.text()] + ([self.did.text(self.worst.rank)] if self.did else [])

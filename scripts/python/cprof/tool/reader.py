@@ -2,10 +2,10 @@
 """Reads Chrome JSON traces of any size, event by event, in bounded memory.
 
     with open_trace(path) as trace:
-        print(trace.head())                  # top-level keys that stand in front of the events
+        print(trace.head())                  # top-level keys before the events
         for event in trace:                  # or trace.blocks(): lists of events, which is faster
             ...
-        print(trace.metadata, trace.notes)   # all top-level keys but the events; what was odd
+        print(trace.metadata, trace.notes)   # all top-level keys except the events; remarks
 
 Accepts the object form of cprof and torch.profiler and the bare array form, plain or gzip (also of several members), from a
 regular file, from stdin ("-") or from a pipe of a shell's <(...). Refuses a FIFO in a folder, since anyone may have put it there.
@@ -31,44 +31,44 @@ from cprof.tool.fast import any_events
 from cprof.tool.progress import Progress
 from cprof.tool.top_file import SUFFIX
 
-CHUNK = 1 << 18          # bytes read at once, and characters of text parsed at once: more is no faster
-MAX_VALUE = 16 << 20     # characters of one event or metadata value; more is no trace. As objects of Python they take up to 30 times as much
-MAX_LARGE = 64 << 20     # of a LARGE key's value, where that is kept
-MAX_METADATA = 16 << 20  # of all other values of the top level
-# Keys of the top level of any size: the frames of a trace's stacks, and what merge puts of all ranks behind the events. In each
-# how many levels have members of which each is small.
+CHUNK = 1 << 18          # bytes read at once, and characters parsed at once: more is not faster
+MAX_VALUE = 16 << 20     # most characters of an event or metadata value in a trace. As objects of Python they take up to 30 times as much
+MAX_LARGE = 64 << 20     # most characters of a LARGE key's value, if it is kept
+MAX_METADATA = 16 << 20  # most characters of all other values of the top level
+# Top-level keys of any size: the frames of a trace's stacks, and what merge puts after the events for all ranks. The value is the
+# number of levels to go down to until the members are small.
 LARGE = {"stackFrames": 1, "merged": 3}
 GZIP = b"\x1f\x8b"
-RANK_PIDS = 10_000       # process numbers of one rank in a merged trace: rank 0 begins at this
-MERGED = "merged_ranks"  # how many ranks a merged trace is made of
-NEAR_END = 16            # an error so near the end of what was read may be one of what was not: "tru", "\u12"
+RANK_PIDS = 10_000       # number of pids of a rank in a merged trace; those of rank 0 begin with it
+MERGED = "merged_ranks"  # key with the number of ranks of a merged trace
+NEAR_END = 16            # an error so near the end of the text read so far may only be a cut: "tru", "\u12"
 
 _space = re.compile(r"[ \t\r\n]*")
 
 
 class _Cut(Exception):
-    """The text ends inside of a value."""
+    """Raised if the text ends inside a value."""
 
 
 class _Source:
-    """The bytes of a file or of stdin, unpacked where they are gzip."""
+    """The bytes of a file or of stdin, unpacked if they are gzip."""
 
     def __init__(self, path: str, lenient: bool, progress: Optional[Progress]) -> None:
         self.path = path
         self.cut = ""            # why it ended too early, if it did
-        self.garbage = False     # something stands behind the last gzip member
+        self.garbage = False     # there is something after the last gzip member
         self._lenient, self._progress = lenient, progress
         if path == "-" and sys.stdin is None:
             raise Problem("stdin is closed", path)
         self._file: Any = sys.stdin.buffer if path == "-" else _open(path)
-        self._read = getattr(self._file, "read1", self._file.read)  # what a pipe has, without waiting for more
+        self._read = getattr(self._file, "read1", self._file.read)  # read1: the bytes that a pipe has, without waiting for more
         self._unzip: Any = None
         self._raw = b""          # read, not unpacked
         self._begun = False
 
     @property
     def size(self) -> Optional[int]:
-        """Bytes on disk, where that is known."""
+        """The bytes on disk, if known."""
         try:
             return os.fstat(self._file.fileno()).st_size or None
         except (OSError, ValueError, AttributeError):
@@ -106,7 +106,7 @@ class _Source:
     def _read_gzip(self) -> bytes:
         while not self.cut and not self.garbage:
             self._raw = self._raw or self._read_file()
-            if self._unzip.eof:  # members may follow each other, and padding the last
+            if self._unzip.eof:  # another member may follow, or padding
                 self._raw = self._raw.lstrip(b"\0")
                 if not self._raw.startswith(GZIP[:1]):
                     self.garbage = bool(self._raw)
@@ -154,7 +154,7 @@ def keep_out_pipes(path: Any, why: str) -> None:
 
 
 def _size(text: str) -> int:
-    """Bytes that the text was decoded from."""
+    """The number of bytes that the text was decoded from."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
 
 
@@ -164,40 +164,40 @@ class Trace:
     def __init__(self, path: str, progress: Union[bool, Progress] = False, pairs: Optional[Callable] = None) -> None:
         self.path = path
         self.metadata: Dict[str, Any] = {}
-        self.notes: List[str] = []      # what was odd, in words
+        self.notes: List[str] = []      # remarks, in words
         self.truncated = False          # it ends in the middle
         self.form = ""                  # "object" or "array", once something was read
-        self.no_objects = 0             # elements of traceEvents that are none and left out
-        # A torn last write leaves nonsense behind the last whole event of an open file.
+        self.no_objects = 0             # elements of traceEvents that are no objects, and left out
+        # A torn last write leaves nonsense after the last whole event of an open file.
         self._lenient = path.endswith(".part")
-        # May take a text of events, with commas between them, instead of their being read; False: it did not.
+        # A function that may take a text of events, separated by commas, instead of the reader; returns False if it did not.
         self.take_text: Optional[Callable[[str], bool]] = None
-        # Values of LARGE keys are read past, as JSON but without being kept: the metadata has None for them.
+        # Whether values of LARGE keys are parsed but not kept: the metadata has None for them.
         self.past_large = False
         self._progress = progress if isinstance(progress, Progress) else Progress(os.path.basename(path)) if progress else None
         self._source = _Source(path, self._lenient, self._progress)
         if self._progress:
             self._progress.total = self._source.size
         self._takes_fast = pairs is None
-        self._any_events: Any = None    # the parser of fast.py; False: json's, as of what is no more than one block
+        self._any_events: Any = None    # the parser of fast.py; False: that of json, as for a trace of at most one block
         self._scan = json.JSONDecoder(parse_constant=self._constant, object_pairs_hook=pairs).raw_decode
         self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._text, self._at = "", 0    # what was read, and where in it we are
-        self._behind = 0                # bytes in front of _text
+        self._text, self._at = "", 0    # the text read so far, and the position in it
+        self._behind = 0                # bytes before _text
         self._read_bytes = 0
         self._eof = False
         self._metadata_left = MAX_METADATA
         self._has_events = False
-        self._error: Optional[Exception] = None  # raised once the events in front of it were handed out
+        self._error: Optional[Exception] = None  # raised after the events before it were returned
         self._stage = "start"           # then "keys", "events", "end"
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a terminal is told of it."""
+        """Whether a terminal shows the progress."""
         return self._progress is not None
 
     def close(self) -> None:
-        """Closes the file. May be called at any time, and again."""
+        """Closes the file. May be called at any time, also repeatedly."""
         if self._progress:
             self._progress.close()
         self._source.close()
@@ -212,17 +212,17 @@ class Trace:
         if kind is OverflowError:
             raise Problem("holds numbers whose sum is more than 64 bits: no trace has such", self.path) from None
 
-    # ---- what callers ask ----
+    # ---- for callers ----
 
     def head(self) -> Dict[str, Any]:
-        """The metadata that stands in front of the events; of a file cut off before its events, what there is."""
+        """The metadata before the events; of a file cut off before its events, as far as there is any."""
         if self._stage in ("start", "keys"):
             self._guarded(self._to_events)
         return self.metadata
 
     @property
     def is_merged(self) -> bool:
-        """Whether `cprof merge` made it of several ranks: numbers in args, and memory, are then those of each rank."""
+        """Whether `cprof merge` made it of several ranks: then ids in args, and memory, are separate for each rank."""
         return MERGED in self.head() or "merged" in self.metadata
 
     def of_one_rank(self) -> "Trace":
@@ -242,7 +242,7 @@ class Trace:
             yield from block
 
     def blocks(self) -> Iterator[List[Dict[str, Any]]]:
-        """The events in lists of some hundred or thousand, in the order of the file."""
+        """The events in lists of hundreds or thousands, in the order of the file."""
         while self._stage != "end":
             if self._stage == "events":
                 block = self._guarded(self._block)
@@ -274,7 +274,7 @@ class Trace:
         self._stage = "end"
 
     def _to_events(self) -> None:
-        """From the start, or from behind the events, to the next events or to the end."""
+        """Reads top-level keys, from the start or from after the events, to the next events or to the end."""
         if self._stage == "start":
             first = self._next_char()
             if first == "\ufeff":
@@ -311,7 +311,7 @@ class Trace:
         raise self._unexpected("',' or '}' behind a value")
 
     def _key(self) -> bool:
-        """Reads `"key": value`. False where the events begin."""
+        """Reads `"key": value`. Returns False if the events begin."""
         key = self._member_key()
         if key == "traceEvents":
             if self._next_char() not in ("[", ""):
@@ -360,7 +360,7 @@ class Trace:
     # ---- the events ----
 
     def _block(self) -> List[Dict[str, Any]]:
-        """The next events; the stage tells whether more follow."""
+        """The next events; the stage shows whether more follow."""
         if self._error:
             raise self._error
         while len(self._text) - self._at < CHUNK and self._fill():
@@ -369,7 +369,7 @@ class Trace:
         return self._slow_block() if found is None else found
 
     def _fast_block(self) -> Optional[List[Dict[str, Any]]]:
-        """All events of the text read but the last, parsed at one go; None where that does not do."""
+        """All events of the text read so far except the last one, parsed at once; None if that fails."""
         text, end = self._text, len(self._text)
         while True:
             end = text.rfind("},", self._at, end)
@@ -396,7 +396,7 @@ class Trace:
         return self._objects(found)
 
     def _objects(self, found: List[Any]) -> List[Dict[str, Any]]:
-        """Those that are objects; others are counted."""
+        """The elements that are objects. Counts the others."""
         for event in found:
             if type(event) is not dict:
                 break
@@ -407,12 +407,12 @@ class Trace:
         return objects
 
     def _slow_block(self) -> List[Dict[str, Any]]:
-        """The events of the text read, one by one: at least one, or the end."""
+        """The events of the text read so far, parsed one by one: at least one, or the end."""
         found: List[Any] = []
         try:
             while True:
                 if self._next_char() == "]" or not self._next_char() and self.form == "array":
-                    break  # behind a comma: not JSON, but Chrome takes it, as it takes an array without its end
+                    break  # after a comma: no JSON, but Chrome accepts it, as it accepts an array without its end
                 found.append(self._value())
                 char = self._next_char()
                 if char == ",":
@@ -425,7 +425,7 @@ class Trace:
                 else:
                     raise self._unexpected("',' or ']' behind an event")
         except (_Cut, Problem) as error:
-            self._error = error  # what was read is handed out first
+            self._error = error  # the events read before it are returned first
             return self._objects(found)
         self._at += 1 if self._next_char() else 0
         self._stage = "keys"
@@ -434,7 +434,7 @@ class Trace:
     # ---- values and characters ----
 
     def _past(self, levels: int) -> None:
-        """Reads past the value that begins here, whose members are read one by one down to so many levels."""
+        """Skips the value that begins here. Reads its members one by one, down to this number of levels."""
         opening = self._next_char()
         if not levels or opening not in ("{", "["):
             self._value()
@@ -442,7 +442,7 @@ class Trace:
         self._at += 1
         closing = "}" if opening == "{" else "]"
         more = self._next_char() != closing
-        refused = -1  # the text that did not do as a block: its members are read one by one
+        refused = -1  # the text that failed as a block: its members are read one by one
         while more:
             if levels == 1 and opening == "{" and refused != self._behind:
                 if self._past_members():
@@ -459,8 +459,8 @@ class Trace:
         self._at += 1
 
     def _past_members(self) -> bool:
-        """Reads past all members of an object in the text read but the last, at one go, as _fast_block() does. False where that does
-        not do."""
+        """Skips all members of an object in the text read so far except the last one, at once, like _fast_block(). Returns False if that
+        fails."""
         while len(self._text) - self._at < CHUNK and self._fill():
             pass
         end = self._text.rfind("},", self._at)
@@ -477,7 +477,7 @@ class Trace:
         return True
 
     def _value(self, most: int = MAX_VALUE) -> Any:
-        """The JSON value that begins here; afterwards we stand behind it."""
+        """Reads the JSON value that begins here."""
         self._next_char()
         while True:
             try:
@@ -506,13 +506,13 @@ class Trace:
                 raise self._bad(error.msg, error.pos)
 
     def _cut_token(self, at: int) -> bool:
-        """Whether the text from here is the beginning of something valid, to which only its end is missing."""
+        """Whether the text from here is the beginning of something valid, of which only the end is missing."""
         rest = self._text[at:]
         return any(word.startswith(rest) for word in ("true", "false", "null", "-", "NaN", "Infinity", "-Infinity")) or \
             re.fullmatch(r"\\?(u[0-9a-fA-F]{0,4})?|\.|[eE][+-]?", rest) is not None
 
     def _next_char(self) -> str:
-        """Skips white space; the character that we stand at then, "" at the end of the file."""
+        """Skips white space. Returns the next character, "" at the end of the file."""
         while True:
             self._at = _space.match(self._text, self._at).end()  # type: ignore[union-attr]
             if self._at < len(self._text):
@@ -521,7 +521,7 @@ class Trace:
                 return ""
 
     def _fill(self, at_least: int = 0) -> bool:
-        """Reads on, at least so many characters. False at the end of the file."""
+        """Reads on, at least this number of characters. Returns False at the end of the file."""
         if self._eof:
             return False
         if self._at:
@@ -557,10 +557,10 @@ class Trace:
             self.notes.append(text)
         return float(name.replace("Infinity", "inf"))
 
-    # ---- what is wrong ----
+    # ---- errors ----
 
     def _position(self, at: Optional[int] = None) -> int:
-        """The byte of the text at this place."""
+        """The number of the byte of the text at this place."""
         return self._behind + _size(self._text[:self._at if at is None else at])
 
     def _bad(self, what: str, at: Optional[int] = None) -> Problem:
@@ -573,5 +573,5 @@ class Trace:
 
 
 def open_trace(path: str, progress: Union[bool, Progress] = False, pairs: Optional[Callable] = None) -> Trace:
-    """Opens a trace. progress: show on a terminal how far it is, or tell this one of the bytes. pairs: json's object_pairs_hook, which costs speed."""
+    """Opens a trace. progress: True shows it on a terminal; a Progress gets the bytes. pairs: json's object_pairs_hook, which costs speed."""
     return Trace(os.fspath(path), progress, pairs)

@@ -34,13 +34,13 @@ from cprof.tool.writers import being_written, stamp
 HELP = "make whole traces of the open files that a killed process left"
 EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
 PAGE = 4096
-HEAD_MOST = 1 << 20        # where the events begin at the latest; 16 KiB in files of this version (writer/window/window.c)
+HEAD_MOST = 1 << 20        # the events begin before that; at 16 KiB in files of this version (writer/window/window.c)
 CHUNK = 1 << 20
-FILE_MOST = 2 << 40        # of a file: cprof writes half of that, CPROF_MAX_TRACE_MB=1048576
-LINE_MOST = 16 << 20       # of a line; cprof's have some KB, but for what a program adds
+FILE_MOST = 2 << 40        # of a file: cprof writes at most half of that, with CPROF_MAX_TRACE_MB=1048576
+LINE_MOST = 16 << 20       # of a line; cprof's have a few KB, except for data that a program adds
 HELD_MOST = 16 << 20       # of the lines that are kept until it is known what follows: open ranges, and a trailer
 TRAILER_ENDS_MOST = 1000   # lines of a trailer that may be its last
-PIDS_MOST = 1 << 16        # processes that get a name where they have none
+PIDS_MOST = 1 << 16        # processes without a name that get one
 # How a member of writer/file/sink_gzip.c begins: no flags, no time, level 1 or stored, Unix.
 MEMBER = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00[\x00\x02\x04]\x03")
 ENDING = re.compile(r"(\.pt\.trace\.json\.gz|\.pt\.trace\.json|\.json\.gz|\.json|\.gz)?$", re.IGNORECASE)
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also take a file that is still being written, as far as it is there")
 
 
-# ---- text, as far as it came through ----
+# ---- the text that was written ----
 
 class Text:
     """The text of a plain or gzip file in pieces; None marks a gap of missing or damaged bytes."""
@@ -88,18 +88,18 @@ class Text:
             if begin != at:
                 yield None
             try:
-                for _ in self._member(begin):  # its end tells whether the text is sound, which may be too long to keep
+                for _ in self._member(begin):  # only its end shows whether the text is whole, and it may be too long to keep
                     pass
                 yield from self._member(begin)
                 at = self._member_end
                 self._progress.add(at - begin)
-            except zlib.error:  # what follows the torn place may hold the beginning of the next member
+            except zlib.error:  # the next member may begin after the torn place
                 yield None
                 self.lost += 1
                 at = begin + 1
 
     def _next_member(self, at: int) -> int:
-        """Where the next member begins. What lies before it is lost, but for zeros at the end: those are blanks."""
+        """The place where the next member begins. Bytes before it are lost, except zeros at the end, which are blanks."""
         self._file.seek(at)
         data, base = b"", at
         while True:
@@ -115,7 +115,7 @@ class Text:
             base, data = base + max(0, len(data) - 10), data[-10:]
 
     def _member(self, at: int) -> Iterator[bytes]:
-        """The text of the member that begins here. Afterwards _member_end is where it, or the file, ends."""
+        """The text of the member that begins here. Afterwards _member_end is the end of the member or of the file."""
         self._file.seek(at)
         unzip = zlib.decompressobj(31)
         while not unzip.eof:
@@ -134,9 +134,9 @@ class Lines:
     def __init__(self, text: Text) -> None:
         self.lost = 0
         self._text = text
-        self._rest: List[bytes] = []  # of the line whose end has not come
+        self._rest: List[bytes] = []  # the beginning of a line without its end
         self._size = 0
-        self._left_out = 0            # bytes of that line that were given up
+        self._left_out = 0            # bytes of that line that were dropped
 
     def __iter__(self) -> Iterator[Optional[Tuple[bytes, bool]]]:
         """Lines without their break; None for a gap."""
@@ -171,13 +171,13 @@ class Lines:
         self._size += len(piece)
 
     def _give_up(self) -> None:
-        """Of the line, what there is of it so far. Zeros and blanks are no loss."""
+        """Drops the line as far as it was read. Zeros and blanks are no loss."""
         self.lost += sum(len(piece.strip(b" \0")) for piece in self._rest)
         self._left_out += self._size
         self._rest, self._size = [], 0
 
 
-# ---- what the lines hold ----
+# ---- the content of the lines ----
 
 class Trace:
     """The saved content of an open file. Read it through events()."""
@@ -186,13 +186,13 @@ class Trace:
         self.path = path
         self.head: Dict[str, Any] = {}
         self.head_whole = False
-        self.metadata: Dict[str, Any] = {}    # behind the events, of the last whole trailer
+        self.metadata: Dict[str, Any] = {}    # keys after the events, of the last whole trailer
         self.open_spans: List[bytes] = []
         self.written = 0
         self.lost = 0                         # bytes of text in no whole event
-        self.behind = 0               # events behind the last whole trailer
+        self.behind = 0               # events after the last whole trailer
         self.whole_end = False                # the last line was that of a whole trailer
-        self.doubted = 0                      # events given up because a write may have been torn there
+        self.doubted = 0                      # events dropped because a write may have been torn there
         self.named: set = set()
         self.pids: Dict[Any, None] = {}
         self.steps: List[int] = []            # the first and the last
@@ -204,11 +204,11 @@ class Trace:
         held: Optional[Tuple[bytes, bool]] = None  # the last event, until it is known what follows
         pending: List[bytes] = []                  # open ranges of a trailer whose end was not seen yet
         trailer: Optional[List[bytes]] = None
-        ends = 0                                   # lines of it that may be its last
+        ends = 0                                   # lines of the trailer that may be its last
         for found in lines:
             line, straddles = found or (b"", False)
-            torn = found is None or trailer is not None and line.startswith(EVENT)  # the trailer goes no further
-            if torn or self.whole_end and line.strip(b" \0"):  # or a later flush has begun to write over it
+            torn = found is None or trailer is not None and line.startswith(EVENT)  # the trailer is cut here
+            if torn or self.whole_end and line.strip(b" \0"):  # or a later flush has begun to overwrite it
                 yield from self._doubt(held)
                 held = None
             if torn:
@@ -287,7 +287,7 @@ class Trace:
             self._mend_head(text)
 
     def _mend_head(self, text: bytes) -> None:
-        """What a torn head still says."""
+        """The fields that can be read in a torn head."""
         self.lost += len(text)
         self.head = {"schemaVersion": 1, "deviceProperties": [], "distributedInfo": {"rank": 0, "world_size": 1}}
         for key, place in (("rank", "distributedInfo"), ("world_size", "distributedInfo"), ("baseTimeNanoseconds", "")):
@@ -302,18 +302,18 @@ class Trace:
         self.lost += sum(len(line.strip(b" \0")) for line in lines)
 
     def _take(self, line: bytes) -> bytes:
-        """Counts an event; its line."""
+        """Counts an event. Returns its line."""
         event = _json(_bare(line))
         self.written += 1
         pid, ph = event.get("pid"), event["ph"]
         if ph != "M":
             self.behind += bool(self.metadata) and not self.whole_end
-        if not _is_foreign(event):  # those have the names that their file gave them, and steps of their own
+        if not _is_foreign(event):  # foreign events have names from their own file, and their own steps
             self._learn(event["name"], ph, pid)
         return _bare(line)
 
     def _learn(self, name: str, ph: str, pid: Any) -> None:
-        """Which processes there are, which have a name, and which steps."""
+        """Notes the processes, which of them have a name, and the steps."""
         if ph != "M" and len(self.pids) < PIDS_MOST:
             self.pids[pid] = None
         if ph == "M" and name == "process_name" and len(self.named) < PIDS_MOST:
@@ -323,7 +323,7 @@ class Trace:
             self.steps = [min([number, *self.steps]), max([number, *self.steps])]
 
     def _close(self, trailer: List[bytes], pending: List[bytes]) -> bool:
-        """Takes a trailer if these lines are one."""
+        """Takes these lines if they are a trailer."""
         try:
             found = _json(b"{" + b"\n".join(trailer))
         except ValueError:
@@ -335,7 +335,7 @@ class Trace:
         return True
 
     def _last(self) -> Iterator[bytes]:
-        """Ranges still open, and names of processes that have none."""
+        """Ranges that are still open, and names for processes without one."""
         for line in self.open_spans:
             self.written += 1
             yield line
@@ -347,12 +347,12 @@ class Trace:
 
     @property
     def rank(self) -> Any:
-        """The rank, as the head has it."""
+        """The rank in the head."""
         info = self.head.get("distributedInfo")
         return info.get("rank", "?") if isinstance(info, dict) else "?"
 
     def account(self, first_step: Optional[int], lost_bytes: int) -> Dict[str, Any]:
-        """The `cprof` object of the trace that is made."""
+        """The `cprof` object of the new trace."""
         known = self.metadata.get("cprof")
         account = dict(known) if isinstance(known, dict) else {
             "version": "", "first_step": first_step or 0, "last_step": max(self.steps or [first_step or 0]),
@@ -375,7 +375,7 @@ def _number(text: str) -> Any:
 
 
 def _json(text: bytes) -> Any:
-    """The value of strict JSON in UTF-8, a number beyond all numbers as a string; else a ValueError."""
+    """The value of strict JSON in UTF-8, an infinite number as a string. Raises a ValueError otherwise."""
     try:
         return json.loads(text.decode("utf-8"), parse_constant=_refuse, parse_float=_number)
     except RecursionError:
@@ -399,30 +399,30 @@ def _event(line: bytes) -> Optional[Dict[str, Any]]:
 
 
 def _is_foreign(event: Dict[str, Any]) -> bool:
-    """Of a program's own trace, whose events have any phase and key."""
+    """Whether an event is of a program's own trace, whose events have any phase and keys."""
     return event["pid"] >= FOREIGN_PIDS
 
 
 def _bare(line: bytes) -> bytes:
-    """The line without blanks and comma behind it."""
+    """The line without blanks and comma at its end."""
     return line.rstrip(b" \0").rstrip(b",")
 
 
 def _is_open(event: Dict[str, Any]) -> bool:
-    """Whether the next flush writes it again. What a merged file had open stays as it is."""
+    """Whether the next flush writes the event again, as an open range. Open ranges of a merged file stay unchanged."""
     return type(event.get("args")) is dict and event["args"].get("finished") == "false" and not _is_foreign(event)
 
 
 # ---- files ----
 
 def numbered(path: str, n: int) -> str:
-    """The path for n = 1, else with -n before its ending, as the library does."""
+    """The path for n = 1, else the path with -n before its ending, as in the library."""
     end = ENDING.search(path).start()  # type: ignore[union-attr]
     return path if n == 1 else f"{path[:end]}-{n}{path[end:]}"
 
 
 def _name(temporary: str, wanted: str, exact: bool) -> str:
-    """Gives the file a name that nobody has; the name."""
+    """Gives the file a name that does not exist yet. Returns it."""
     for n in range(1, 2 if exact else NAMES_TRIED):
         path = numbered(wanted, n)
         with contextlib.suppress(FileExistsError):
@@ -432,12 +432,12 @@ def _name(temporary: str, wanted: str, exact: bool) -> str:
 
 
 def _write(trace: Trace, text: Text, out: Any, first_step: Optional[int]) -> Tuple[int, Dict[str, Any]]:
-    """Writes the whole trace; the bytes lost, and the account in it."""
+    """Writes the whole trace. Returns the number of lost bytes, and the `cprof` object."""
     lines = Lines(text)
     events = trace.events(iter(lines))
     first = next(events, None)
     head = json.dumps(trace.head, ensure_ascii=False, indent=0)[:-2]
-    # HTA reads `"rank": N` line by line, so that the head keeps its lines.
+    # The head keeps its lines, since HTA reads `"rank": N` line by line.
     out.write(head.encode("utf-8", "replace") + b",\n" + EVENTS)
     if first is not None:
         out.write(first)
@@ -451,15 +451,15 @@ def _write(trace: Trace, text: Text, out: Any, first_step: Optional[int]) -> Tup
 
 
 def _prestep_name(path: str, rank: Any, packed: bool) -> str:
-    """The name that the library gives such a trace where no setting says another."""
+    """The name that the library gives such a trace by default."""
     number = rank if type(rank) is int else 0
     return os.path.join(os.path.dirname(path), f"rank{number}.0.pt.trace.json{'.gz' * packed}")
 
 
 def recover(path: str, output: Optional[str] = None) -> str:
-    """Writes the trace and says what it holds; its path."""
+    """Writes the trace and prints what it holds. Returns its path."""
     match = PART.fullmatch(path)
-    os.stat(path)  # what is not there has no wrong name
+    os.stat(path)  # a missing file is a different error than a wrong name
     if match is None and output is None:
         raise Problem("is no open file of cprof (NAME.PID.STEP.part, prestep.PID.part); --output names the trace of another", path)
     wanted = output or match["path"]  # type: ignore[index]
@@ -478,8 +478,8 @@ def recover(path: str, output: Optional[str] = None) -> str:
 
 
 def _remove_copy(path: str) -> None:
-    """What a process leaves beside its file that was killed while it dropped the older half (writer/file/sink_file.c). It holds nothing
-    that the file does not."""
+    """The file that a process leaves beside its own if it was killed while dropping the older half (writer/file/sink_file.c). All of its
+    content is also in the file."""
     with contextlib.suppress(FileNotFoundError):
         copy = os.lstat(path + ".new")
         if stat.S_ISREG(copy.st_mode) and copy.st_uid == os.stat(path).st_uid:
@@ -504,7 +504,7 @@ def _tell(named: str, trace: Trace, lost: int, account: Dict[str, Any]) -> None:
 
 
 def _files_in(path: str) -> List[str]:
-    """The files that are meant: a folder's, or the one."""
+    """The files to recover: those of a folder, or the given one."""
     if not os.path.isdir(path):
         return [path]
     inside = sorted(entry.path for entry in os.scandir(path) if PART.fullmatch(entry.name))

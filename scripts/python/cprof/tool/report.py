@@ -21,7 +21,7 @@ from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.report_page import page
 
 HELP = "write a page about a run: findings, steps, operators, memory, ranks, FLOPs (one HTML file)"
-CHARTS = 2  # of memory: of the devices with the highest peaks
+CHARTS = 2  # charts of memory, for the devices with the highest peaks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Memory(NamedTuple):
-    """Of a device in one trace."""
+    """The memory of a device in one trace."""
     rank: int
     path: str
     account: Account
@@ -39,7 +39,7 @@ class Memory(NamedTuple):
 
 
 class Kept:
-    """What the page shows of the traces beyond the summary, taken from each while it is there."""
+    """Data of the traces for the page beyond the summary, taken from each trace while it is in memory."""
 
     def __init__(self) -> None:
         self.operators = Operators()
@@ -48,7 +48,7 @@ class Kept:
         self.memory: List[Memory] = []              # the highest peak first
 
     def take(self, trace: Trace, rank: int) -> None:
-        """One more trace."""
+        """Adds a trace."""
         self.operators.add(trace)
         self.heads[trace.path], self.ranks[trace.path] = trace.metadata, rank
         lines: List[Timeline] = trace.lines

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `cprof report`. All numbers come from the summary of explain.py and the modules that `cprof memory`, `ranks` and `top` use; here they
-are only drawn. Lists have limits, so that the page stays below 1 MB whatever the run."""
+"""The page of `cprof report`. All numbers come from the summary of explain.py and the modules that `cprof memory`, `ranks` and `top` use; this
+module only draws them. Lists have limits, so that the page stays below 1 MB for every run."""
 
 import collections
 import datetime
@@ -28,7 +28,7 @@ SHADES = {"computation": "#3d9950", "exposed_comm": "#d9822b", "exposed_memcpy":
 HEAT = "#c2362b"
 FINDINGS, STEPS, OPERATORS, KERNELS, DEVICES, GROUPS, TRACES = 30, 200, 30, 30, 64, 64, 8
 DRAWN = 4               # ranks and devices whose steps are drawn one by one
-BINS = 120              # bars of a chart: where there are more steps, each is the mean of some
+BINS = 120              # bars of a chart: with more steps each bar is the mean of several
 CELLS, HEAT_ROWS = 3000, 64
 SETTINGS = ("record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops")
 
@@ -37,7 +37,7 @@ Heads = Dict[str, Dict[str, Any]]  # metadata of each trace
 
 
 def page(summary: Summary, heads: Heads, ranks: Dict[str, int], operators: Operators, memory: Sequence[Any]) -> str:
-    """The page as text. ranks: of each trace."""
+    """The page as text. ranks: the rank of each trace."""
     paths = summary.data["traces"]
     title = _title(paths)
     sections = [
@@ -87,13 +87,13 @@ def _findings(summary: Summary) -> Html:
 # ---- what ran ----
 
 def _told(heads: Heads, say: Any) -> str:
-    """What the traces say, each answer once. What is neither text nor a number is no answer."""
+    """The different values in the traces, without those that are neither text nor a number."""
     found = dict.fromkeys(str(answer) for answer in map(say, heads.values()) if answer and type(answer) in (str, int))
     return ", ".join(list(found)[:TRACES]) + (f" and {len(found) - TRACES} more" if len(found) > TRACES else "")
 
 
 def _text_or(value: Any, otherwise: str) -> str:
-    """A text of a trace; what it has in its place is none."""
+    """The value if it is text, else `otherwise`."""
     return value if type(value) is str else otherwise
 
 
@@ -114,7 +114,7 @@ def _devices(head: Dict[str, Any]) -> str:
 
 
 def _version(number: int) -> str:
-    """Of CUDA: 12040 is 12.4."""
+    """A version of CUDA: 12040 is 12.4."""
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
@@ -129,7 +129,7 @@ def _time(head: Dict[str, Any]) -> str:
 
 
 def _lost(heads: Heads) -> Dict[str, int]:
-    """Records lost, by cause, of the traces that tell."""
+    """Lost records by cause, from the traces that have the counts."""
     found: Dict[str, int] = collections.Counter()
     for head in heads.values():
         lost = _account(head).get("lost")
@@ -173,7 +173,7 @@ def _names(group: Group) -> Sequence[str]:
 
 
 def _part(row: Dict[str, Any], name: str) -> float:
-    """A class of a step in ms, as the summary has it."""
+    """The time of a class of a step in ms, from the summary."""
     return row[name] if name in row else row["idle_causes"][name]
 
 
@@ -182,7 +182,7 @@ def _label(group: Group) -> str:
 
 
 def _parts(summary: Summary) -> Html:
-    """A bar for each rank and device: the mean of the steps that count."""
+    """A bar for each rank and device: the mean of the counted steps."""
     groups = [group for group in summary.groups if group.counted]
     longest = max((group.mean(group.counted, "total") for group in groups), default=0)
     parts = []
@@ -202,13 +202,13 @@ def _parts(summary: Summary) -> Html:
 
 
 def _binned(rows: List[Dict[str, Any]]) -> List[List[Dict[str, Any]]]:
-    """Steps in their order, as many together as a chart needs."""
+    """Steps in order, grouped so that they fit into a chart."""
     size = -(-len(rows) // BINS)
     return [rows[at:at + size] for at in range(0, len(rows), size)]
 
 
 def _columns(group: Group, rows: List[Dict[str, Any]]) -> Html:
-    """The steps side by side, each made of its classes."""
+    """The steps side by side, each as a stack of its classes."""
     bins = _binned(rows)
     scale = ticks(max(row["total"] for row in rows))
     rects = []
@@ -333,7 +333,7 @@ def _ranks(found: Comparison) -> Html:
 
 
 def _heat(found: Comparison) -> Html:
-    """How far each rank's own time is behind the fastest rank's in each step."""
+    """By how much each rank's own time exceeds the fastest rank's in each step."""
     listed = sorted(row["rank"] for row in found.ranks[:HEAT_ROWS])
     table_ = {step: cells for step, cells in found.table.items() if len(cells) > 1}
     if len(listed) < 2 or not table_:
