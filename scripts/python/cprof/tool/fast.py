@@ -15,7 +15,7 @@ METADATA = frozenset(("process_name", "process_labels", "process_sort_index", "p
                       "trace_config", "trace_buffer_overflowed"))
 UINT32 = 2**32 - 1
 MOST = 2**62 - 1          # the largest number that is no time
-MOST_US = 4e15            # the latest time: up to here a double tells nanoseconds apart
+MOST_US = 4e15            # the latest time: up to here a double distinguishes nanoseconds
 REFUSED_MOST = 3          # refused texts in a row after which a reader gives the parser up
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG = b"0" * 19         # a number with fewer digits fits into 64 bits

@@ -8,7 +8,7 @@ import struct
 from typing import Any, BinaryIO, Callable, Dict
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4  # TrackEvent.type
-ARROW_OUT, ARROW_IN = 47, 48               # fields of TrackEvent: the arrow goes on, or ends here
+ARROW_OUT, ARROW_IN = 47, 48               # fields of TrackEvent: an arrow begins or ends here
 _EXPLICIT = 3                              # TrackDescriptor.child_ordering
 _NAMES_BEGIN, _NAMES_NEEDED = 1, 2         # TracePacket.sequence_flags
 _CATEGORIES, _NAMES, _ARGS, _FRAMES = 1, 2, 3, 29  # fields of InternedData

@@ -8,7 +8,7 @@ from cprof.tool import printable
 
 MOST_DEVICES = 256  # a process has the CPU and at most 128 GPUs in its account
 KEYS = ("flops", "recompute_flops", "tflops_per_s", "mfu_percent", "hfu_percent")
-Rates = Dict[str, Dict[str, float]]  # device -> those of KEYS that are told
+Rates = Dict[str, Dict[str, float]]  # device -> those of KEYS that the trace has
 
 
 def rates_of(flops: Any) -> Rates:

@@ -156,7 +156,7 @@ class _Tree:
     def _sources(self, taken: Any, parent: Any) -> Any:
         """The source of each span's sums: itself, or the child that takes its place."""
         source = self.numpy.arange(len(parent))
-        for child in taken.tolist()[::-1]:  # children stand behind their parents
+        for child in taken.tolist()[::-1]:  # children come after their parents
             source[parent[child]] = source[child]
         return source
 

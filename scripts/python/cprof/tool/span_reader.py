@@ -162,7 +162,7 @@ class _Reading:
                 kinds_of[at] = kind = get((one.name, one.cat, one.args.module if by_module else None))
             if kind is not None and not (kind.told and one.args.flops is None):
                 continue  # known since the one before
-            if one.cat not in _APART:  # it stands on a row, in the order of the file
+            if one.cat not in _APART:  # it has a row, which is in the order of the file
                 self._spans(found[begun:at], kinds_of[begun:at])
                 begun = at + 1
             self.span(as_event(one))

@@ -44,7 +44,7 @@ def _pattern(template: str, run_name: str) -> str:
 def _templates(environment: Mapping[str, str]) -> Tuple[str, str]:
     """The templates of the folder and of the names in it."""
     folder = in_force(environment, "CPROF_TENSORBOARD_DIR")
-    if folder:  # the time stands before the ending
+    if folder:  # the time comes before the ending
         return folder, (in_force(environment, "CPROF_TENSORBOARD_WORKER") or "{worker}") + ".{time}.pt.trace.json"
     return in_force(environment, "CPROF_FOLDER"), in_force(environment, "CPROF_FILENAME").lstrip("/")
 
