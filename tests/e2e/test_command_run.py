@@ -217,6 +217,18 @@ def test_value_after_a_switch_is_explained(words, said):
     assert ("a switch takes no value: --NAME is 1, --no-NAME is 0" in done.stderr) == said, done.stderr
 
 
+@pytest.mark.parametrize("words, meant", [(["run", "train.py"], "train.py: no such program (its interpreter comes first: python train.py)"),
+                                          (["run", "job"], "job: no such program (in this folder: ./job)"),
+                                          (["run", "--", "python train.py"],
+                                           "python train.py: no such program (without quotation marks around the program and its arguments)"),
+                                          (["true", "train.py"], "true: no such command: a program is run by cprof run -- true train.py")])
+def test_a_first_mistake_is_answered_with_the_right_command(tmp_path, words, meant):
+    for name in "train.py", "job":
+        (tmp_path / name).write_text("")
+    done = cprof(*words)
+    assert done.returncode in (2, 127) and done.stderr == f"cprof: {meant}\n"
+
+
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP", "SIGRTMIN", "SIGRTMAX"])
 def test_signals_reach_the_program(number):
     code = (f"import signal, sys, time\nsignal.signal(signal.{number}, lambda *_: sys.exit(5))\n"

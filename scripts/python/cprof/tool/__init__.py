@@ -15,6 +15,7 @@ import errno
 import gc
 import importlib
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -94,6 +95,8 @@ def _parse(argv: List[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(metavar="COMMAND", dest="command")
     # Imports only the module of the sub-command: the others cost time and may need missing packages.
     asked = argv[0] if argv and argv[0] in COMMANDS else None
+    if argv and not asked and not argv[0].startswith("-") and shutil.which(argv[0]):
+        raise Problem(f"no such command: a program is run by cprof run -- {' '.join(argv)}", argv[0])
     for command in [asked] if asked else COMMANDS:
         module = _module(command)
         sub = commands.add_parser(command, help=module.HELP, description=(module.__doc__ or module.HELP),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An optional parser that needs a fifth of json's time: msgspec, with numpy (`pip install cprof[fast]`).
+"""An optional parser that needs a fifth of json's time: msgspec, with numpy (cprof's wheel with `[fast]`).
 
     events = any_events()     # text of a JSON array -> events, or None
     sound = sound_events()    # the same, as objects with the fields that readers need

@@ -3,7 +3,7 @@
 
 import argparse
 import os
-from typing import List
+from typing import List, Tuple
 
 from cprof.tool import Problem, note
 from cprof.tool.reader import open_trace
@@ -31,11 +31,11 @@ def add_traces(parser: argparse.ArgumentParser, one: bool = False) -> None:
                         "without one the newest run below the current folder")
 
 
-def _inside(folder: str) -> List[str]:
+def _inside(folder: str, endings: Tuple[str, ...] = ENDINGS) -> List[str]:
     """The traces of a folder, in their natural order."""
     try:
         with os.scandir(folder) as entries:
-            found = [entry.path for entry in entries if entry.name.endswith(ENDINGS) and entry.is_file()]
+            found = [entry.path for entry in entries if entry.name.endswith(endings) and entry.is_file()]
     except FileNotFoundError:
         return []
     return sorted(found, key=natural)
@@ -65,7 +65,9 @@ def _traces_in(folder: str, merged: bool) -> List[str]:
     """The traces in a run's folder, or in the folder of its traces. Raises a Problem if there are none."""
     found = _inside(folder) or _inside(os.path.join(folder, WITHIN))
     if not found:
-        raise Problem("holds no traces (*.json, *.json.gz)", folder)
+        opened = [path for path in (folder, os.path.join(folder, WITHIN)) if _inside(path, (".part",))]
+        more = f"; it holds open files (*.part): name one, or cprof recover {opened[0]}" if opened else ""
+        raise Problem(f"holds no traces (*.json, *.json.gz){more}", folder)
     return found if merged else _single(found, folder)
 
 

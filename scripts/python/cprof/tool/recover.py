@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tupl
 
 from cprof._untrusted import open_regular, printable
 from cprof.tool import BAD_INPUT, Problem, note, said
+from cprof.tool.given import WITHIN
 from cprof.tool.output import create, end_tidily, take_name, temporary_beside
 from cprof.tool.progress import Progress
 from cprof.tool.screen import put
@@ -507,7 +508,8 @@ def _files_in(path: str) -> List[str]:
     """The files to recover: those of a folder, or the given one."""
     if not os.path.isdir(path):
         return [path]
-    inside = sorted(entry.path for entry in os.scandir(path) if PART.fullmatch(entry.name))
+    folders = [path, os.path.join(path, WITHIN)]
+    inside = sorted(entry.path for folder in folders if os.path.isdir(folder) for entry in os.scandir(folder) if PART.fullmatch(entry.name))
     if not inside:
         raise Problem("holds no open file (*.part)", path)
     return inside

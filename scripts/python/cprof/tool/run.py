@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "cprof run [options] [--] PROGRAM [ARGUMENT...]"
     parser.add_argument("--library", metavar="PATH", help="libcprof.so, or its folder (default: CPROF_LIBRARY, the one of "
                         "this checkout or installation, the loader's cache)")
-    parser.add_argument("--quiet", "-q", action="store_true", help="no warnings, no status, no lines about the traces")
+    parser.add_argument("--quiet", "-q", action="store_true", help="no warnings, no status, no summary; the library's own line stays")
     settings.add_options(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program and its arguments")
 
