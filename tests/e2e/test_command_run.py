@@ -138,6 +138,16 @@ def test_summary_explains_a_missing_trace(options, program, code, why):
     assert done.stderr.splitlines()[-1] == f"cprof: no trace was written: {why}", done.stderr
 
 
+def test_summary_names_what_was_in_the_way(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = cprof("run", "--folder", "file/traces", *python(STEPS))
+    assert done.stderr.splitlines()[-1] == f"cprof: no trace was written: {tmp_path}/file is not a folder", done.stderr
+    for _ in range(2):
+        done = cprof("run", "--run-name", "twice", *python(STEPS))
+    assert done.stderr.splitlines()[-1] == ("cprof: no trace was written: twice/torch_traces holds the traces of an earlier run; use --overwrite "
+                                            "or another --run-name"), done.stderr
+
+
 @pytest.mark.parametrize("given", [
     {"RUN_NAME": ".."}, {"RUN_NAME": "two\nlines"}, {"RUN_NAME": " a/b\t"}, {"RUN_NAME": "[x]*?"}, {"RUN_NAME": "\xa0"}, {"RUN_NAME": ".hidden"}, {"RUN_NAME": "long" * 60},
     {"FILENAME": "out"}, {"FILENAME": "{rank}"}, {"FILENAME": "out.pt.trace"}, {"FILENAME": "x.GZ", "USE_GZIP": "1"}, {"FILENAME": "X.JSON"},

@@ -148,9 +148,12 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _why_none(environment: Mapping[str, str], lines: List[Dict[str, Any]], code: int) -> str:
+def _why_none(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str, Any]], code: int) -> str:
     if not is_on(environment, "CPROF_ENABLED"):
         return "CPROF_ENABLED=0 turns recording off"
+    obstacle = watch.obstacle() if lines else ""
+    if obstacle:
+        return printable(obstacle)
     unreached = max((line["unreached"] for line in lines if "ended" in line), default=0)
     if unreached:
         return f"the schedule records none of the program's {unreached} step{'s' * (unreached > 1)}"
@@ -216,7 +219,7 @@ def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str,
     several = len(ranks) > 1
     said = (_ranks(traces) if several else []) + _gone(watch.gone(), watch.uploads()) + _open_windows(state.open)
     if not traces and not said:
-        note(f"no trace was written: {_why_none(environment, lines, code)}")
+        note(f"no trace was written: {_why_none(watch, environment, lines, code)}")
     commands = next_commands(traces, several) if traces else []
     room = MOST_LINES - len(said) - len(commands)
     shown_ranks = sorted(ranks)[:room if len(ranks) <= room else room - 1]

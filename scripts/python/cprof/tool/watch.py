@@ -2,6 +2,7 @@
 """The traces that a running program leaves: which windows are open (`….part`) and which are closed."""
 
 import contextlib
+import errno
 import glob
 import os
 import re
@@ -70,6 +71,21 @@ class Watch:
         self._prestep = os.path.join(os.path.dirname(self._closed), "prestep.*.part")
         self._before = self._look()
         self._lists_before = self._lists()
+        self._folder = _templates(environment)[0].replace("{run_name}", run_name) if run_name else _templates(environment)[0]
+        self._may_refuse = bool(run_name) and not is_on(environment, "CPROF_OVERWRITE")
+
+    def obstacle(self) -> str:
+        """Why the library may have refused to record: earlier traces, or a folder that cannot be written. "" if nothing is in the way."""
+        earlier = [path for path in self._before if not PART.fullmatch(path)]
+        if earlier and self._may_refuse:
+            return f"{os.path.relpath(os.path.dirname(earlier[0]))} holds the traces of an earlier run; use --overwrite or another --run-name"
+        known = self._folder.partition("{")[0]
+        place = os.path.join(os.getcwd(), known if known == self._folder else os.path.dirname(known))
+        while not os.path.lexists(place):
+            place = os.path.dirname(place)
+        if not os.path.isdir(place):
+            return f"{place} is not a folder"
+        return "" if os.access(place, os.W_OK | os.X_OK) else f"{place}: {os.strerror(errno.EACCES)}"
 
     def _look(self) -> Dict[str, Tuple[int, int]]:
         found = {}
