@@ -163,7 +163,7 @@ for step in range(9):
     parameter.grad = torch.ones(64)
     dist.all_reduce(parameter.grad)
     optimizer.step()
-dist.destroy_process_group()
+dist.barrier()  # behind destroy_process_group() PyTorch may abort at exit, also without cprof
 """
 
 

@@ -43,7 +43,7 @@ for step in range(8):
     optimizer.zero_grad()
     model(torch.randn(32, 64)).sum().backward()
     optimizer.step()
-torch.distributed.destroy_process_group()
+torch.distributed.barrier()  # behind destroy_process_group() PyTorch may abort at exit, also without cprof
 """,
     "infer.py": """\
 import torch
