@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cprof.h's cprof_export_chrome_trace(): the last whole trace, where the program wants it. On the
- * caller's thread, because the file is expected to be there on return; nothing else of cprof waits
- * for it. */
+/* cprof_export_chrome_trace() of cprof.h: copies the last complete trace to a path of the program.
+ * The calling thread copies, because the file must exist on return. Nothing else of cprof waits for
+ * the copy. */
 #define CPROF_IMPLEMENTATION
 #include "preload/cprof.h"
 
@@ -15,9 +15,8 @@
 #include "preload/delivery/delivery.h"
 #include "writer/writer.h"
 
-/* A window that has just ended is written first. On the cprof thread, which would wait for itself,
- * nothing is waited for, nor while the program ends: whoever is told of a trace then finds it
- * whole. */
+/* Waits until a window that has just ended is written. Does not wait on the cprof thread, which
+ * would wait for itself, nor while the program ends. In both cases a reported trace is complete. */
 static void wait_until_saved(void)
 {
     uint64_t mark = writer_mark(), start = clock_monotonic_ns();
@@ -49,8 +48,8 @@ static bool export_trace(const char *path)
     return error == 0;
 }
 
-/* Also while the program ends and afterwards: a trace that is whole stays so, and the cprof thread
- * is not needed. Not in a forked child, where a lock may be held for ever. */
+/* True also while the program ends and afterwards: a complete trace stays, and the copy does not
+ * need the cprof thread. False in a forked child, where a lock may be held for ever. */
 static bool may_export(const char *path)
 {
     cprof_awake();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doors through which the CUDA driver and NVTX clients come in, each of its own accord, because
- * the constructor put this library's path into their variables (ITT's is in preload/markers/itt.c).
- * The driver's starts the GPU side; NVTX's puts nvtx.c into the client. Application threads,
- * possibly inside dlopen. */
+/* Entry points that the CUDA driver and NVTX clients call, because the constructor put this
+ * library's path into their injection variables. The driver's starts the GPU side, and NVTX's
+ * connects the client to nvtx.c. ITT's is in preload/markers/itt.c. Application threads, possibly
+ * inside dlopen. */
 #include "preload/injection.h"
 
 #include <stddef.h>

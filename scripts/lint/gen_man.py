@@ -29,12 +29,13 @@ VERSION = tool.__version__
 def roff(text):
     """The text escaped for a page, so that nothing in it is a request or an escape."""
     text = text.replace("…", "...").replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
+    text = re.sub(r"\bCPROF_\w", r"\\%\g<0>", text)  # no hyphen in a setting's name, which people search for
     return "\n".join("\\&" + line if line.startswith((".", "\\(aq")) else line for line in text.split("\n"))
 
 
 def head(name, section, what):
     return ['.\\" SPDX-License-Identifier: Apache-2.0', '.\\" Made by scripts/lint/gen_man.py: change what it is made from.',
-            f'.TH {name.upper()} {section} "" "cprof {VERSION}" "cprof"', ".ad l", ".nh", ".SH NAME", f"{roff(name)} \\- {roff(what)}"]
+            f'.TH {name.upper()} {section} "" "cprof {VERSION}" "cprof"', ".ad l", ".SH NAME", f"{roff(name)} \\- {roff(what)}"]
 
 
 def prose(text):
@@ -96,7 +97,7 @@ def command_page(command):
     if settings:
         lines += [".SH SETTINGS", "Each setting of the library is an option; cprof\\-settings(7) describes them."]
         for action in settings:
-            lines += [".TP", option_item(action)[1], f"\\fBCPROF_{action.option_strings[0][2:].replace('-', '_').upper()}\\fR"]
+            lines += [".TP", option_item(action)[1], f"\\fB\\%CPROF_{action.option_strings[0][2:].replace('-', '_').upper()}\\fR"]
     if parser.epilog:
         lines += [".SH NOTES"] + prose(parser.epilog)
     lines += [".SH EXIT STATUS", "0 on success, 2 on wrong input or usage, 128 + N after signal N."]
@@ -134,7 +135,7 @@ def settings_page():
             lines.append(f".SH {heading.upper()}")
         for name, kind, _field, default, low, high, allowed, _state, text in members:
             values = gen_settings.values_text(kind, low, high, allowed).replace("`", "")
-            lines += [".TP", f"\\fB{name}\\fR" + (f"={roff(default)}" if default else ""), roff(f"{text}. Values: {values}.")]
+            lines += [".TP", f"\\fB{roff(name)}\\fR" + (f"={roff(default)}" if default else ""), roff(f"{text}. Values: {values}.")]
     variables, folder = gen_settings.template_variables()
     lines += [".SH TEMPLATES"] + prose("File names take these variables; folders take the first " + str(folder) + ": "
                                        + ", ".join("{" + name + "}" for name in variables) + ".")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many events a second the writer turns into JSON and gzip, and how many bytes each takes: a
- * fixed mix of nine operators (two with a sequence number, three with shapes) to one allocation, as
- * in design.md section 9. The cases with stacks give each event one of 240 stacks of 18 frames.
+ * fixed mix of nine operators (two with a sequence number, three with shapes) to one
+ * allocation. The cases with stacks give each event one of 240 stacks of 18 frames.
  * Runs on the main thread; prints `name value unit` lines for scripts/bench. Usage: bench_json
  * [seconds per case [case]] */
 #include "writer/json/json.h"

@@ -70,7 +70,8 @@ int64_t clock_wall_now(void);
 /* Ticks per second as last measured. cprof thread. */
 double clock_ticks_per_second(void);
 
-/* A trace's baseTimeNanoseconds: `wall_ns` rounded down to 30 days (design.md section 6, T12). */
+/* A trace's baseTimeNanoseconds: `wall_ns` rounded down to 30 days. Traces of one job
+ * then share it, and `ts` stays exact to the nanosecond in a double. */
 int64_t clock_base_ns(int64_t wall_ns);
 
 /* ---- for tests: the map alone, without clocks ---- */

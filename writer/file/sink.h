@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The destination of one trace's bytes. A sink is a struct of function pointers, so that tests can
- * inject failures. After every flush of a file sink, the open file is a whole, valid trace
- * (design.md section 5):
+ * inject failures. After every flush of a file sink, the open file is a whole, valid trace:
  *
  *     [ head, fixed size ][ body: grows ][ trailer: replaced by each flush ]
  *
@@ -59,7 +58,7 @@ void sink_use_igzip(void);
 void sink_free(struct sink *s);
 
 /* True when little is free on the file system of `path`, or of its nearest existing parent: less
- * than 1 GB or 5 % of its size, whichever is less (design.md section 3). */
+ * than 1 GB or 5 % of its size, whichever is less. */
 bool sink_disk_low(const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole gzip members (RFC 1952). Readers take consecutive members as one stream, so a file that
- * ends with a whole member is valid. zlib is linked statically (design.md, T2). cprof thread. */
+ * ends with a whole member is valid. zlib is linked statically. cprof thread. */
 #include "writer/file/sink_file.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events as Chrome JSON text: pure functions from plain data to bytes in a struct buf, no I/O, no
- * state. Times are integer nanoseconds, printed as microseconds with three decimals. Rules:
- * design.md section 6, Kineto's schema. An event is a line that ends in ",\n"; the trailer closes
+ * state. Times are integer nanoseconds, printed as microseconds with three decimals. The keys
+ * are those of Kineto. An event is a line that ends in ",\n"; the trailer closes
  * the array. cprof thread. */
 #ifndef WRITER_JSON_JSON_H
 #define WRITER_JSON_JSON_H
