@@ -135,7 +135,7 @@ def settings_page():
             lines.append(f".SH {heading.upper()}")
         for name, kind, _field, default, low, high, allowed, _state, text in members:
             values = gen_settings.values_text(kind, low, high, allowed).replace("`", "")
-            lines += [".TP", f"\\fB{roff(name)}\\fR" + (f"={roff(default)}" if default else ""), roff(f"{text}. Values: {values}.")]
+            lines += [".TP", f"\\fB{name}\\fR" + (f"={roff(default)}" if default else ""), roff(f"{text}. Values: {values}.")]
     variables, folder = gen_settings.template_variables()
     lines += [".SH TEMPLATES"] + prose("File names take these variables; folders take the first " + str(folder) + ": "
                                        + ", ".join("{" + name + "}" for name in variables) + ".")
