@@ -100,6 +100,21 @@ def test_finds_a_loop_over_rows_with_its_backward_pass(share, reported):
     assert not reported or "train.py(20): loss" in found[0]["title"] and {one["line"] for one in found[0]["evidence"]} == {"train.py(20): loss"}
 
 
+@pytest.mark.parametrize("every, reported", [(1, ["python"]), (2, ["python"]), (4, [])])
+def test_finds_a_long_pause_among_short_ones_of_the_same_place(every, reported):
+    """In the mean the pauses there are short. A long one that comes seldom is left to the rule of outlier steps."""
+    seen = iter(range(STEPS))
+
+    def pauses(thread, us):
+        for n in range(40):
+            thread.operator("aten::add", 200, "train.py(5): main", library=True)
+            thread.now += 20 if n else us * every * (next(seen) % every == every - 1)
+            thread.operator("aten::mul", 200, "train.py(6): main", library=True)
+    found = explained(steps(pauses, 0.15))["findings"]
+    assert [one["rule"] for one in found if one["rule"] != "outlier-steps"] == reported
+    assert not reported or "from train.py(5): main to train.py(6): main" in found[0]["title"]
+
+
 def test_small_operators_of_layers_are_not_a_loop():
     """Twenty small operators between two products, as in a transformer."""
     def layers(thread, us):

@@ -181,10 +181,14 @@ class _Sums:
         self.time: Counter[Key] = collections.Counter()
         self.pieces: Counter[Key] = collections.Counter()
         self.calls: Counter[Tuple[Cause, int]] = collections.Counter()
+        self.stalls: Counter[Key] = collections.Counter()
+        self.long: Counter[Key] = collections.Counter()
         for window in group.usual:
             self.time.update(window.causes)
             self.pieces.update(window.pieces)
             self.calls.update(window.calls)
+            self.stalls.update(window.stalls)
+            self.long.update(window.long)
 
     def of(self, classes: Tuple[str, ...], fits: Callable[[Cause, float], bool] = lambda cause, piece: True) -> Tuple[Dict[Cause, float], Counter[Cause]]:
         """Nanoseconds of a step by cause. fits: called with the cause and the mean time of its pieces, less the waits for a processor."""
@@ -195,6 +199,15 @@ class _Sums:
                 found[cause] += time
                 pieces[cause] += self.pieces[name, cause]
         return {cause: time / self.steps for cause, time in found.items()}, pieces
+
+    def stalled(self) -> Tuple[Dict[Cause, float], Counter[Cause]]:
+        """The same for pauses outside operators that are long in the mean, and for places where every second step has a long one."""
+        found, pieces = self.of(("outside",), _is_stall)
+        for (name, cause), time in self.stalls.items():
+            count = self.long[name, cause]
+            if name == "outside" and cause not in found and count * 2 >= self.steps and _is_stall(cause, time / count / self._crowded):
+                found[cause], pieces[cause] = time / self.steps, count
+        return found, pieces
 
     def pieces_of(self, causes: Iterable[Cause]) -> Counter[Cause]:
         """The number of pieces of each cause, in operators and outside of them."""
@@ -232,7 +245,7 @@ def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> Li
         comm, pieces = sums.of(("waiting",), lambda cause, _: cause.what == "collective")
         look("exposed-communication", "the step waits for other ranks: ", comm, pieces, waited_ns + (sum(comm.values()) - waited_ns) * (1 - 1 / group.crowded),
              EXPOSED_ON_CPU)
-        look("python", "the step stands still between two operators: ", *sums.of(("outside",), _is_stall))
+        look("python", "the step stands still between two operators: ", *sums.stalled())
         found += _interpreter_lock(group, sums, total)
         churn = machine.churn(group, SHARE)
         found += _within(group.mean(group.usual, "operators") - others_ns, SHARE * total, machine.unused(group, SHARE) + _recomputation(group, total)
@@ -319,7 +332,8 @@ def _is_small(cause: Cause, piece: float) -> bool:
 def _tiny_operators(group: Group, sums: _Sums, total: float) -> List[Finding]:
     """Finds functions in which one stack calls a small operator many times, or in which brief operators follow each other. Their backward pass
     counts, too. Leaves out optimizers: on a CPU their other forms are loops as well."""
-    causes, pieces = sums.of(("operators", "outside"), _is_small)
+    stalled, _ = sums.stalled()
+    causes, pieces = sums.of(("operators", "outside"), lambda cause, piece: cause not in stalled and _is_small(cause, piece))
     repeated = {cause for (cause, _), calls in sums.calls.items() if calls >= LOOP_CALLS * sums.steps}
     runs: Counter[Cause] = collections.Counter()
     for window in group.usual:
@@ -387,7 +401,8 @@ def _interpreter_lock(group: Group, sums: _Sums, total: float) -> List[Finding]:
         return []
     for window in group.usual:
         late.update(window.late)
-    pauses = {cause: time / sums.steps for cause, time in late.items() if not _is_stall(cause, sums.time["outside", cause] / sums.pieces["outside", cause])}
+    stalled, _ = sums.stalled()
+    pauses = {cause: time / sums.steps for cause, time in late.items() if cause not in stalled}
     slept = group.blocked * total - group.mean(group.usual, "waiting")
     others = (used.ran_ns - used.main_ran_ns) / used.wall_ns * total
     ns = min(sum(pauses.values()), slept, others)

@@ -62,6 +62,8 @@ class Window:
         self.parts: Counter[str] = collections.Counter()
         self.causes: Counter[Tuple[str, Cause]] = collections.Counter()
         self.pieces: Counter[Tuple[str, Cause]] = collections.Counter()  # the number of pieces
+        self.stalls: Counter[Tuple[str, Cause]] = collections.Counter()  # time of pauses of STALL_NS or more each
+        self.long: Counter[Tuple[str, Cause]] = collections.Counter()    # the number of these pauses
         self.calls: Counter[Tuple[Cause, int]] = collections.Counter()   # of operators without a GPU: by cause and number of the stack
         self.brief: Counter[Cause] = collections.Counter()   # time in runs of brief operators, without a GPU
         self.late: Counter[Cause] = collections.Counter()    # outside operators: time of pauses beyond PAUSE_NS each
@@ -81,6 +83,10 @@ class Window:
                 found = self._added[name, id(cause)] = [0, 0, cause]  # keeps the cause alive, so that its id stays unique
             found[0] += time
             found[1] += 1
+            if time >= STALL_NS and cause.what == "python":
+                key = _keys.setdefault((name, cause), (name, cause))
+                self.stalls[key] += time
+                self.long[key] += 1
 
     def finish(self) -> None:
         """Ends the adding, after the last piece."""
