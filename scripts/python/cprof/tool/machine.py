@@ -17,6 +17,8 @@ DENSE = {"cpu": 10, "cuda": 300}
 RATED_NS = 50_000
 # A page fault takes 2.4 us on the virtual machine on which cprof was written: twice that for a slower one.
 FAULT_NS = 5_000
+# Linux counts a process's time in the kernel in ticks of 1 to 10 ms: a shorter account does not tell it.
+TICKED_NS = 250_000_000
 PAGE = 4096
 # The least mean number of runnable threads of a process: with fewer, the machine is not the reason.
 THREADS = 1.5
@@ -70,7 +72,7 @@ def _doubles(group: Any, rated: List[Rated]) -> Any:
 def churn(group: Any, share: float) -> List[Any]:
     """Finds time in the kernel for page faults: memory that goes back to the kernel and is taken again."""
     used = process_of(group.trace.metadata)
-    if used is None:
+    if used is None or used.wall_ns < TICKED_NS:
         return []
     part = min(min(used.system_ns, used.page_faults * FAULT_NS) / used.ran_ns, 1.0)
     ns = part * group.mean(group.usual, "operators")
