@@ -222,7 +222,7 @@ def test_trigger_subscribes_to_cupti_only_on_request(tmp_path, asked):
     """Before the first mark cprof records step 0, which may become the trace. Later it subscribes only for a request and then gives CUPTI back.
     A client that cprof cannot see subscribes before and after."""
     go = tmp_path / "go"
-    timer = threading.Timer(0.7, go.touch)
+    timer = threading.Timer(1.7, go.touch)  # half-way between the sessions at 0.5 and 3 s
     if asked:
         timer.start()
     result = gpu_run("second_client", tmp_path, "--first", 400, "--length", 1, "--period", 2500, "--sessions", 2, "--steps", 3000, "--hidden", 1,
