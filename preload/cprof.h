@@ -172,7 +172,8 @@ typedef int (*cprof_schedule)(const struct cprof_time *time, void *arg);
  * begins, without a lock. The thread that ends an epoch calls it again. A different answer then
  * ends the window, and the same answer continues it. With CPROF_SCHEDULE_SCOPE=epoch the window
  * always ends. `choose` may call cprof.h, but steps, epochs and regions that it marks do not count.
- * An invalid action counts as CPROF_SKIP, with one line on stderr. */
+ * An invalid action counts as CPROF_SKIP, with one line on stderr. `choose` gets `arg`, which must
+ * live as long as `choose` is in use. */
 CPROF_PROCEDURE_(cprof_set_schedule, (cprof_schedule choose, void *arg), (choose, arg));
 
 /* ---- markers --------------------------------------------------------------------------------- */
@@ -419,9 +420,9 @@ CPROF_FUNCTION_(int, cprof_record_chrome_json_trace_file, (const char *path), (p
 /* ---- traces ---------------------------------------------------------------------------------- */
 
 /* Copies the last complete trace to `path`, whose folder must exist. The copy is gzip if the name
- * ends in .gz. It appears at once and replaces a file of that name. The call follows a symbolic
- * link, but not another user's link in a folder like /tmp. It writes into a device or a FIFO, and
- * gives up if nothing is read for 5 s.
+ * ends in .gz, else plain. It appears at once and replaces a file of that name. The call follows a
+ * symbolic link, but not another user's link in a folder like /tmp. It writes into a device or a
+ * FIFO, and gives up if nothing is read for 5 s.
  *
  * The call blocks: it waits for a window that has just ended, at most CPROF_DRAIN_DEADLINE_MS, and
  * the calling thread makes the copy. You may also call it from trace_ready, where it copies that

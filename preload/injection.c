@@ -46,7 +46,8 @@ static const char *name_in(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The variable leads to another tool than cprof, to this file or a copy of it. */
+/* True if the variable names another tool. This library, or a copy with the same file name, is not
+ * another tool. */
 static bool is_taken(const char *variable, const char **by)
 {
     *by = config_env(variable);
