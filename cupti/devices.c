@@ -14,7 +14,7 @@
 #define NAME_SIZE 96u
 #define JSON_SIZE 640u /* one device */
 #define JSON_MOST                                                                                  \
-    12288u /* all: the room in a file's head (writer/window/window.c), 25 of today's */
+    12288u /* all: the room in a file's head (writer/window/trace_text.c), 25 of today's */
 /* bytes of shared memory that the driver reserves per block, compute capability 8.0 and newer */
 #define SHARED_OF_CUDA 1024u
 

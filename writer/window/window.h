@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One window of the schedule and its file. Collects events as JSON while open, is flushed so that
- * the file is always valid, and gets its name when complete. Everything here runs on the cprof
- * thread. */
+/* One window of the schedule. Collects events as JSON while open; trace_file.h writes them.
+ * Everything here runs on the cprof thread. */
 #ifndef WRITER_WINDOW_WINDOW_H
 #define WRITER_WINDOW_WINDOW_H
 
@@ -111,6 +110,9 @@ struct window_shared {
  * for GPU ordinals (T21). */
 uint32_t window_pid(uint32_t pid);
 
+/* CPU time of the cprof thread, with its helper (writer/base/io_thread.h). cprof thread. */
+uint64_t window_cpu_ns(void);
+
 /* Opens a window. before: loss_sum() at `from`. NULL, with a log line: no memory. */
 struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64_t first_step,
                            const struct losses *before);
@@ -125,6 +127,9 @@ void window_add(struct window *w, const struct window_shared *shared,
 /* The FLOP counts of the window, made at the first call. NULL: not wanted, or no memory
  * (logged). */
 struct flop_stats *window_flops(struct window *w, const struct window_shared *shared);
+
+/* The window's end; of an open window, the latest time known. Ticks. */
+uint64_t window_end_known(const struct window *w);
 
 /* Appends flop_stats_account() of the window so far. cprof thread. */
 void window_flops_account(const struct window *w, const struct window_shared *shared,
@@ -142,14 +147,6 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
  * lost. */
 bool window_room(struct window *w, const struct window_shared *shared);
 
-/* Names the row of a thread of this process at its first event. *named: where that is remembered,
- * one per thread. */
-void window_name_thread(struct window *w, const struct window_shared *shared, uint32_t tid,
-                        uint64_t *named);
-
-/* The name of the process, as its row shows it. */
-const char *window_process_name(void);
-
 /* The place of [start, end), in ticks, in the window's file. */
 struct json_place window_place(const struct window *w, const struct window_shared *shared,
                                uint32_t tid, uint64_t start, uint64_t end);
@@ -157,33 +154,11 @@ struct json_place window_place(const struct window *w, const struct window_share
 /* All records before `ticks` are taken: writes what waited for other threads' records. */
 void window_taken_until(struct window *w, const struct window_shared *shared, uint64_t ticks);
 
-/* Writes what has come since the last flush; the first call makes the file. A held window's file is
- * prestep.PID.part; at options->held_bytes it loses its older half, which is counted. 0 or errno;
- * sets w->full at max_trace_bytes. */
-int window_flush(struct window *w, const struct window_shared *shared);
-
 /* True when the edge ends the window. */
 bool window_ends(const struct window *w, const struct step_edge *edge);
 
 /* Closes the window at the edge. Some of its records have not come yet. pass: see closed_pass. */
 void window_close(struct window *w, const struct step_edge *edge, uint64_t pass);
-
-/* True while a span that began in the window is open on any thread. */
-bool window_has_open_spans(const struct window *w);
-
-/* Settles which spans the file has as unfinished: those that are open now. Spans that closed before
- * are in the rings: drain these once more before window_finish(). */
-void window_settle(struct window *w, const struct window_shared *shared);
-
-/* True when the window that open_ids is of was settled with this span open. */
-bool window_left_open(const struct buf *open_ids, uint64_t id);
-
-/* Flushes for the last time and gives the file its final name, which is written to `path`
- * (PATH_MAX). 0 or errno; after an error the .part file stays. */
-int window_finish(struct window *w, const struct window_shared *shared, char *path);
-
-/* Removes the .part file. */
-void window_discard(struct window *w);
 
 /* Bytes of memory that the window takes, without small tables. */
 uint64_t window_bytes(const struct window *w);
@@ -196,7 +171,10 @@ void window_free(struct window *w);
 #include "writer/window/finished.h"
 #include "writer/window/flush_now.h"
 #include "writer/window/observers.h"
+#include "writer/window/open_spans.h"
 #include "writer/window/report.h"
 #include "writer/window/save.h"
+#include "writer/window/trace_file.h"
+#include "writer/window/window_names.h"
 
 #endif

@@ -35,7 +35,7 @@ from cprof.tool.writers import being_written, stamp
 HELP = "make whole traces of the open files that a killed process left"
 EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
 PAGE = 4096
-HEAD_MOST = 1 << 20        # the events begin before that; at 16 KiB in files of this version (writer/window/window.c)
+HEAD_MOST = 1 << 20        # the events begin before that; at 16 KiB in files of this version (writer/window/trace_text.c)
 CHUNK = 1 << 20
 FILE_MOST = 2 << 40        # of a file: cprof writes at most half of that, with CPROF_MAX_TRACE_MB=1048576
 LINE_MOST = 16 << 20       # of a line; cprof's have a few KB, except for data that a program adds

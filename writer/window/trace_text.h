@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The head and the trailer of a trace file. Each flush replaces both, so that the open file is a
+ * valid trace at any time. cprof thread. */
+#ifndef WRITER_WINDOW_TRACE_TEXT_H
+#define WRITER_WINDOW_TRACE_TEXT_H
+
+#include "writer/window/window.h"
+
+/* Writes the head to b, padded to its fixed size. HTA reads `"rank": N` line by line. */
+void trace_head(const struct window *w, const struct window_shared *shared, struct buf *b);
+
+/* Writes the trailer to b: open spans, names of rows, metadata, frames and the `cprof` object.
+ * name: w->part_path, or the final path of a complete file. */
+void trace_trailer(struct window *w, const struct window_shared *shared, const char *name,
+                   struct buf *b);
+
+#endif
