@@ -1,48 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts steps, asks the schedule about each, and switches recording at step edges. Runs on
- * application threads, under one lock. */
+/* Counts steps, and asks the schedule what to record in each. Runs on application threads, under
+ * the edge's lock. */
 #include "preload/steps/steps.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "cupti/gpu_trace.h"
 #include "preload/settings/settings.h"
 #include "preload/core/core.h"
+#include "preload/steps/edge_lock.h"
+#include "preload/steps/requests.h"
+#include "preload/steps/step_edge.h"
 #include "preload/steps/steps_say.h"
 #include "preload/steps/trigger.h"
 #include "writer/writer.h"
 
-#define EXIT_WAIT_MS 50  /* much longer than an edge takes */
-#define WAITING      64u /* edges that can queue while the program's schedule runs */
-#define SAME_STEP    8 /* a call within 1/8 of a step after the optimizer's mark is the same step */
+#define SAME_STEP 8 /* a call within 1/8 of a step after the optimizer's mark is the same step */
 
-/* One call into this file: a mark, an epoch's end, a region's edge, a new schedule. */
-struct request {
-    enum edge_kind kind;
-    enum step_source source;
-    uint64_t ticks;
-    int64_t samples, tokens;
-    bool called;            /* EDGE_EPOCH: cprof_epoch() was called */
-    steps_chooser *chooser; /* EDGE_SCHEDULE */
-    void *arg;
-    bool demand; /* EDGE_START, EDGE_STOP: of a window on demand; on the cprof thread */
-};
-
-static _Atomic uint32_t edge_lock; /* taken with futex_lock() */
-
-/* edge_lock guards the following. Atomic ones are also read without it. */
-static struct held_back holder_before; /* signals and cancellation as the lock's holder had them */
+/* The edge's lock guards the following. Atomic ones are also read without it. */
 static struct schedule schedule;
 static const struct config *_Atomic config; /* set once; NULL while cprof sleeps */
 static _Atomic int64_t step;
 static _Atomic int action;
 static _Atomic bool keep;
 static int last_mark = -1; /* enum step_source of the last mark that counted */
-static bool running, ranked;
+static bool running;
 static bool wanted;       /* the schedule chose to record at least one step */
 static int64_t unreached; /* see steps_unreached() */
 static uint64_t started_ns, epoch_ns, step_ns;
@@ -63,82 +45,11 @@ static bool timed;
 static bool demanded; /* the current step is recorded on demand */
 /* the schedule opened the current window; steps on demand extend it */
 static bool schedules_own;
-/* a thread is handling requests, perhaps without the lock; others only queue theirs */
-static bool deciding;
-static uint64_t decision; /* number of the current or last call of the program's schedule */
-static pid_t decider;     /* thread that runs the program's schedule */
-/* marks the decider has made since; it adds them without the lock */
-static _Atomic unsigned ignored_marks;
-static struct request waiting[WAITING + 1]; /* the last place is for the decider */
-static unsigned n_waiting;
 
 static _Atomic bool called; /* cprof_step() was used */
 
-/* schedule_frame is the frame that called the program's schedule, NULL outside that call. has_lock
- * is also set while the thread waits for the lock: a signal handler on this thread must not wait
- * then. */
-static __thread bool in_handler;
-static __thread const char *schedule_frame;
-static __thread volatile bool has_lock;
 static __thread uint32_t marked_here;
 static __thread bool epoch_pending; /* see steps_end_epoch_next() */
-
-/* Blocks cancellation and signals while held: an edge reads files and calls CUPTI. Signals of
- * faults still come. */
-static void lock(void)
-{
-    struct held_back before = hold_back();
-    has_lock = true;
-    atomic_signal_fence(memory_order_seq_cst);
-    futex_lock(&edge_lock, -1);
-    holder_before = before;
-}
-
-/* Gives up when a fault's signal handler ends the process on the thread that holds the lock. */
-static bool lock_for_exit(void)
-{
-    if (has_lock)
-        return false;
-    struct held_back before = hold_back();
-    has_lock = true;
-    if (!futex_lock(&edge_lock, EXIT_WAIT_MS)) {
-        has_lock = false;
-        hold_back_end(&before);
-        return false;
-    }
-    holder_before = before;
-    return true;
-}
-
-static void unlock(void)
-{
-    struct held_back before = holder_before;
-    futex_unlock(&edge_lock);
-    atomic_signal_fence(memory_order_seq_cst);
-    has_lock = false;
-    hold_back_end(&before);
-}
-
-/* What to record in a step with this action. kept: step 0 of a program that may never mark a
- * step. */
-static uint32_t gate_for(enum action next, bool kept)
-{
-    const struct config *c = config;
-    uint32_t gate = 0;
-    if (next >= ACTION_ACTIVE || kept)
-        gate |= GATE_SPANS | GATE_MARKERS | (c->profile_memory ? GATE_MEMORY : 0u) |
-                (c->activities & CONFIG_ACTIVITY_CUDA ? GATE_CALLS : 0u) |
-                (c->with_flops ? GATE_FLOPS : 0u);
-    if (next >= ACTION_ACTIVE && c->record_shapes)
-        gate |= GATE_SHAPES;
-    if (next == ACTION_WARMUP)
-        gate |= GATE_MARKERS;
-    if (next == ACTION_SKIP && !outside)
-        gate |= GATE_SKIPPED;
-    if ((gate & ~GATE_SKIPPED) && c->with_stack)
-        gate |= GATE_STACKS;
-    return gate;
-}
 
 static struct train_time time_at(uint64_t now_ns)
 {
@@ -148,54 +59,6 @@ static struct train_time time_at(uint64_t now_ns)
     t.epoch_wct_ns = (int64_t)(now_ns - epoch_ns);
     t.batch_wct_ns = (int64_t)(now_ns - step_ns);
     return t;
-}
-
-/* CUPTI may call hooked functions; the guard keeps cprof's own calls out of the trace. */
-static void tell_gpu(void (*what)(bool), bool how)
-{
-    bool entered = guard_enter();
-    what(how);
-    if (entered)
-        guard_leave();
-}
-
-/* Switches sources on before the next step's first instant, so that it is whole, and off after its
- * last one. */
-static void cross(struct step_edge *edge, const struct request *r)
-{
-    static uint64_t last; /* ticks of the newest edge */
-    bool over = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
-    bool record = edge->begun >= ACTION_ACTIVE || (edge->keep && !over);
-    bool recorded = edge->ended >= ACTION_ACTIVE || edge->kept;
-    bool same = edge->kept && edge->keep && edge->kind != EDGE_START; /* the kept step goes on */
-    uint32_t gate = over ? 0 : gate_for(edge->begun, edge->keep);
-    struct edge_change change = {
-        .begins = record && !recorded,
-        .ends = !record && recorded && edge->kind != EDGE_LAST, /* torch is not called at exit */
-        /* the cprof thread does not refresh the rank */
-        .ranked = edge->begun >= ACTION_ACTIVE && !ranked && !r->demand,
-        .memory = (gate & GATE_MEMORY) && !same && (!gate_open(GATE_MEMORY) || edge->kept),
-        .stacks = gate & GATE_STACKS,
-    };
-    if (change.ranked) {
-        identity_refresh(); /* programs set RANK themselves before they train */
-        ranked = true;
-    }
-    life_edge_before(&change);
-    bool cuda = config->activities & CONFIG_ACTIVITY_CUDA;
-    bool use_gpu = cuda && !over && (record || edge->begun == ACTION_WARMUP);
-    if (use_gpu)
-        tell_gpu(gpu_arm, !r->demand);
-    writer_edge_begin();
-    edge->ticks = r->ticks ? r->ticks : clock_ticks();
-    if (edge->ticks < last) /* two threads can end ranges and mark in the other order */
-        edge->ticks = last;
-    last = edge->ticks;
-    writer_set_gate(gate);
-    writer_edge(edge);
-    if (cuda && !over && !use_gpu && !r->demand)
-        tell_gpu(gpu_edge, edge->kept && edge->ended < ACTION_ACTIVE);
-    life_edge_after(&change);
 }
 
 /* Tells listeners where training stands; changes nothing. time: before an epoch's end, if one is
@@ -225,78 +88,6 @@ static void note_epoch(const struct train_time *time)
 
 /* ---- which action ---- */
 
-static enum action valid_action(int answer)
-{
-    if (answer >= ACTION_SKIP && answer <= ACTION_ACTIVE_AND_SAVE)
-        return (enum action)answer;
-    steps_say_no_action(answer);
-    return ACTION_SKIP;
-}
-
-/* The program's schedule was left without a return; the next request goes on without its answer. */
-static void abandon(void)
-{
-    deciding = false;
-    decision++;
-    steps_say_no_answer();
-}
-
-/* Whether the thread that runs the program's schedule has exited. Under the lock. */
-static bool decider_is_gone(void)
-{
-    int saved = errno;
-    bool gone =
-        deciding && syscall(SYS_tgkill, syscall(SYS_getpid), decider, 0) != 0 && errno == ESRCH;
-    errno = saved;
-    return gone;
-}
-
-/* Whether this thread's marks do not count: it runs a trace handler or the program's schedule. A
- * longjmp or an exception leaves the schedule without a return; then the stack pointer is above
- * schedule_frame (stacks grow down). A call from deeper in the stack looks like the schedule's.
- * Marks therefore count again after WAITING of them. */
-static bool is_ignored(void)
-{
-    if (in_handler)
-        return true;
-    if (!schedule_frame)
-        return false;
-    if ((const char *)__builtin_frame_address(0) < schedule_frame && ++ignored_marks <= WAITING)
-        return true;
-    schedule_frame = NULL;
-    lock();
-    if (deciding && decider == (pid_t)syscall(SYS_gettid))
-        abandon();
-    unlock();
-    return false;
-}
-
-/* Calls the program's schedule without the lock: it may wait for another thread that marks a step.
- * Returns false, without the lock, when the answer is too late or the process is over or a forked
- * child. */
-static __attribute__((noinline)) bool ask(enum action *answer)
-{
-    uint64_t mine = decision;
-    struct train_time time = time_at(clock_monotonic_ns());
-    int64_t position = atomic_load(&step) - first_step;
-    steps_chooser *choose = chooser;
-    void *arg = chooser_arg;
-    decider = (pid_t)syscall(SYS_gettid);
-    ignored_marks = 0;
-    unlock();
-    schedule_frame = __builtin_frame_address(0);
-    int given = choose(&time, position, arg);
-    schedule_frame = NULL;
-    if (atomic_load(&cprof_life) == LIFE_OVER)
-        return false;
-    lock();
-    *answer = valid_action(given);
-    if (decision == mine)
-        return true;
-    unlock();
-    return false;
-}
-
 static enum action scheduled(void)
 {
     if (schedule.scope == SCHEDULE_EPOCH)
@@ -314,7 +105,7 @@ static enum action demanded_action(int64_t now)
                                                                 : ACTION_ACTIVE_AND_SAVE;
 }
 
-/* Chooses the action of the current step. False: as ask(). */
+/* Chooses the action of the current step. False: as requests_ask(). */
 static bool choose_action(const struct request *r, enum action *answer)
 {
     *answer = ACTION_SKIP;
@@ -326,8 +117,10 @@ static bool choose_action(const struct request *r, enum action *answer)
     if (demanded || outside || r->demand)
         return true;
     schedules_own = true;
-    if (chooser)
-        return ask(answer);
+    if (chooser) {
+        struct train_time time = time_at(clock_monotonic_ns());
+        return requests_ask(chooser, chooser_arg, &time, now - first_step, answer);
+    }
     *answer = scheduled();
     return true;
 }
@@ -472,7 +265,7 @@ static bool goes_on(const struct request *r, enum action begun)
            begun == (enum action)atomic_load(&action);
 }
 
-/* False: as ask(). */
+/* Handles a request. False: as requests_ask(). */
 static bool handle(const struct request *r)
 {
     if (!running)
@@ -513,58 +306,18 @@ static bool handle(const struct request *r)
         return true;
     }
     atomic_store(&action, (int)edge.begun);
-    cross(&edge, r);
+    edge_cross(&edge, r, config, outside);
     keep = edge.keep && r->kind != EDGE_STOP;
     return true;
 }
 
-/* True in a child of a plain clone(): nobody there releases the lock, and nothing is recorded. */
-static bool is_cloned_child(void)
-{
-    int owner = cprof_owner_pid();
-    return owner && owner != (int)syscall(SYS_getpid);
-}
-
-/* Handles queued requests, oldest first. Called with the lock, returns without it. */
-static void serve_waiting(void)
-{
-    deciding = true;
-    decision++;
-    while (n_waiting > 0) {
-        struct request r = waiting[0];
-        n_waiting--;
-        for (unsigned i = 0; i < n_waiting; i++)
-            waiting[i] = waiting[i + 1];
-        if (!handle(&r))
-            return;
-    }
-    deciding = false;
-    unlock();
-}
-
 static void serve(const struct request *given)
 {
-    if (atomic_load(&cprof_life) == LIFE_OVER || is_cloned_child())
-        return; /* in a forked child, a thread that does not exist may hold the lock */
-    if (has_lock) {
-        steps_say_in_handler();
-        return;
-    }
-    if (!given->demand && is_ignored()) /* the cprof thread runs handlers and requests windows */
+    if (!requests_admit(given))
         return;
     if (given->kind == EDGE_STEP && given->source == STEP_CALL)
         atomic_store(&called, true);
-    lock();
-    if (decider_is_gone())
-        abandon();
-    if (n_waiting < WAITING || !deciding)
-        waiting[n_waiting++] = *given;
-    else
-        steps_say_too_many(WAITING);
-    if (deciding)
-        unlock();
-    else
-        serve_waiting();
+    requests_serve(given, handle);
     life_edge_settle();
 }
 
@@ -572,7 +325,7 @@ static void serve(const struct request *given)
 
 void steps_start(const struct config *given, bool keep_unmarked)
 {
-    lock();
+    edge_lock();
     config = given;
     schedule = (struct schedule){.skip_first = given->skip_first,
                                  .wait = given->wait,
@@ -597,10 +350,10 @@ void steps_start(const struct config *given, bool keep_unmarked)
                              .keep = keep_unmarked && !outside && first < ACTION_ACTIVE};
     if ((first != ACTION_SKIP || edge.keep) && !writer_run())
         edge.keep = false;
-    cross(&edge, &(struct request){.kind = EDGE_FIRST});
+    edge_cross(&edge, &(struct request){.kind = EDGE_FIRST}, given, outside);
     keep = edge.keep;
     running = true;
-    unlock();
+    edge_unlock();
     life_edge_settle();
 }
 
@@ -678,11 +431,6 @@ void steps_tell(void)
     serve(&(struct request){.kind = EDGE_NOTE});
 }
 
-void steps_ignore_thread(void)
-{
-    in_handler = true;
-}
-
 /* steps_demand() without opening the window of seconds. Under the lock. */
 static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
 {
@@ -707,11 +455,11 @@ static enum steps_answer demand(int64_t steps, int64_t from, int64_t *first)
 
 enum steps_answer steps_demand(int64_t steps, int64_t from, int64_t *first)
 {
-    if (atomic_load(&cprof_life) != LIFE_AWAKE || is_cloned_child())
+    if (atomic_load(&cprof_life) != LIFE_AWAKE || requests_in_cloned_child())
         return STEPS_REFUSED;
-    lock();
+    edge_lock();
     enum steps_answer answer = demand(steps, from, first);
-    unlock();
+    edge_unlock();
     if (answer == STEPS_TAKEN && steps == 0)
         serve(&(struct request){.kind = EDGE_START, .demand = true});
     return answer;
@@ -744,7 +492,7 @@ static bool counts_epochs(void)
 
 void steps_finish(void)
 {
-    if (!lock_for_exit())
+    if (!edge_lock_for_exit())
         return;
     if (running && !wanted && !chooser && config->trigger == CONFIG_TRIGGER_OFF)
         unreached = atomic_load(&step);
@@ -762,11 +510,11 @@ void steps_finish(void)
                                  .kept = keep,
                                  .keep = keep,
                                  .unless_ranks = regions == 0};
-        cross(&edge, &(struct request){.kind = EDGE_LAST});
+        edge_cross(&edge, &(struct request){.kind = EDGE_LAST}, config, outside);
         atomic_store(&action, ACTION_SKIP);
         running = false;
     }
-    unlock();
+    edge_unlock();
     if (optimizerless)
         steps_say_no_optimizer(config_step_name(CONFIG_STEP_OPTIMIZER));
     if (unreached)

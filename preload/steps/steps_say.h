@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of steps.c. The first four are printed once in a process, with or without the edge's
+/* Messages of this room. The first four are printed once in a process, with or without the edge's
  * lock; the others at exit. */
 #ifndef PRELOAD_STEPS_STEPS_SAY_H
 #define PRELOAD_STEPS_STEPS_SAY_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of preload/steps/steps.h: a callback of the program that chooses each step's action. The
+/* Tests of preload/steps/requests.h: a callback of the program that chooses each step's action. The
  * callback may take long, be left by a jump, or end its thread. */
 #include <pthread.h>
 #include <sched.h>
@@ -304,7 +304,7 @@ static void *mark_once(void *unused)
     return unused;
 }
 
-/* pthread_join() can return before the kernel has removed the thread. Until then, steps.c waits for
+/* pthread_join() can return before the kernel has removed the thread. Until then, cprof waits for
  * the thread's answer. */
 static void mark_in_a_thread_that_ends(void)
 {
@@ -386,9 +386,9 @@ START_TEST(saves_the_trace_when_the_callback_exits)
 }
 END_TEST
 
-Suite *suite_choosers(void)
+Suite *suite_requests(void)
 {
-    Suite *suite = suite_create("choosers");
+    Suite *suite = suite_create("requests");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, session_teardown);
     tcase_set_timeout(all, 30);
