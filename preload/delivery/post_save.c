@@ -186,7 +186,7 @@ static void leave_out(const char *path)
     if (left_out++ == 0)
         log_warn("%s: %u traces wait for their upload or command already; this one stays a local "
                  "file, as do others until the queue has room",
-                 path, WAITING_MOST);
+                 saved_shown(path), WAITING_MOST);
 }
 
 static void enqueue(const struct saved_trace *trace, const struct saved_file *file, char *remote)
@@ -246,14 +246,15 @@ static void upload_failed(struct item *item, const char *why)
 {
     item->failed = true;
     if (upload_failures++ == 0)
-        log_warn("%s: the upload failed: %s; the file stays", item->file.path, why);
+        log_warn("%s: the upload failed: %s; the file stays", saved_shown(item->file.path), why);
 }
 
 static void command_failed(struct item *item, const char *what)
 {
     item->failed = true;
     if (command_failures++ == 0)
-        log_warn("CPROF_ON_TRACE_READY: %s for %s; the file stays", what, item->file.path);
+        log_warn("CPROF_ON_TRACE_READY: %s for %s; the file stays", what,
+                 saved_shown(item->file.path));
 }
 
 static void finish_item(void)
@@ -439,7 +440,7 @@ static int poll_at_exit(void)
     if (first && !told && waited_ms > SAY_AFTER_MS) {
         told = true;
         log_info("waiting for the upload or the command of %s, at most %" PRId64 " ms",
-                 first->file.path, config->upload_deadline_ms);
+                 saved_shown(first->file.path), config->upload_deadline_ms);
     }
     if (first && !gave_up && waited_ms >= (uint64_t)config->upload_deadline_ms)
         give_up_command();

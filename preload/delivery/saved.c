@@ -206,6 +206,12 @@ bool saved_are_reported(void)
     return *config_get()->report && !unreported;
 }
 
+const char *saved_shown(const char *path)
+{
+    const char *slash = saved_are_reported() ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path;
+}
+
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep)
 {
@@ -235,8 +241,8 @@ static void remove_file(const struct saved_file *file)
     bool same = file_identity_has_name(&file->identity, file->path);
     if (same && unlink(file->path) != 0 && errno != ENOENT && !said) {
         said = true;
-        log_warn("%s: cannot remove the trace (CPROF_NUM_TRACES_TO_KEEP): %s", file->path,
-                 strerror(errno));
+        log_warn("%s: cannot remove the trace (CPROF_NUM_TRACES_TO_KEEP): %s",
+                 saved_shown(file->path), strerror(errno));
         return;
     }
     if (same) {

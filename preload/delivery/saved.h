@@ -42,9 +42,12 @@ void saved_retain(struct saved_file *file, int64_t keep);
  * with STEPS of steps_unreached(). Returns -1. */
 int saved_poll(bool stopping);
 
-/* Whether the file of CPROF_REPORT has all lines. Exiting thread, after the cprof thread has
- * ended. */
+/* Whether the file of CPROF_REPORT has all lines so far. cprof thread; the exiting thread after
+ * that has ended. */
 bool saved_are_reported(void);
+
+/* A trace's name for a line on stderr: without its folder where cprof run names the whole path. */
+const char *saved_shown(const char *path);
 
 /* Removes the trace's table, TRACE.top, if the trace is gone, for example moved by a command. */
 void saved_drop_table(const char *trace);

@@ -103,6 +103,15 @@ def test_summary_reports_losses_with_their_cause(tmp_path):
     assert f", {lost:,} lost: {path.relative_to(tmp_path)} (" in rank, (lost, done.stderr)
 
 
+@pytest.mark.parametrize("given, failed", [(["--remote-url", "http://127.0.0.1:9/nobody"], "the upload failed: "),
+                                           (["--on-trace-ready", "false"], "CPROF_ON_TRACE_READY: ended with status 1 for ")])
+def test_path_appears_once_when_an_upload_or_command_fails(tmp_path, given, failed):
+    done = cprof("run", "--run-name", "up", "--num-traces-to-keep", 0, *given, *python(STEPS))
+    path, = support.files(tmp_path, ".json")
+    assert failed in done.stderr and done.stderr.count(str(path.relative_to(tmp_path))) == 1, done.stderr
+    assert f": up/torch_traces/{path.name} (" in done.stderr, "the line of the rank names it"
+
+
 @pytest.mark.parametrize("variables, coloured", [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)], ids=str)
 def test_summary_is_coloured_on_terminals_only(tmp_path, variables, coloured):
     master, slave = os.openpty()
