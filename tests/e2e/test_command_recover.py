@@ -106,7 +106,7 @@ def test_recovers_all_events_of_a_killed_program(tmp_path, open_file):
     same = set(before) - {"cprof", "traceName", "traceEvents"}
     assert {k: trace[k] for k in same} == {k: before[k] for k in same}
     assert trace["cprof"]["lost"] == before["cprof"]["lost"] and not trace["cprof"]["complete"] and trace["cprof"]["partial"]
-    assert trace["cprof"]["recovered"] == {"from": open_file.name, "bytes_lost": 0, "account": "whole"}
+    assert trace["cprof"]["recovered"] == {"from": open_file.name, "size": len(open_file.new), "bytes_lost": 0, "account": "whole"}
     assert (tmp_path / open_file.name).read_bytes() == open_file.new, "the open file stays"
 
 
@@ -239,9 +239,28 @@ def test_recover_replaces_no_file_and_deletes_only_recovered(tmp_path, open_file
     assert done.returncode == 2 and "nothing to recover" in done.stderr, "rank2's file has no events"
     ending = ".pt.trace.json" + (".gz" if ".gz." in open_file.name else "")
     assert sorted(path.name for path in tmp_path.iterdir()) == \
-        [f"rank0.0-2{ending}", f"rank0.0{ending}", f"rank1.0{ending}", open_file.name.replace("rank0", "rank2")]
+        [f"rank0.0{ending}", f"rank1.0{ending}", open_file.name.replace("rank0", "rank2")]
     (tmp_path / open_file.name).write_bytes(open_file.new)
     refused(cprof("recover", open_file.name, "-o", f"rank1.0{ending}"), "is there already")
+    (tmp_path / f"rank0.0{ending}").write_text("another trace")
+    assert cprof("recover", open_file.name).returncode == 0 and (tmp_path / f"rank0.0-2{ending}").exists()
+    assert (tmp_path / f"rank0.0{ending}").read_text() == "another trace"
+
+
+def test_recovering_twice_makes_one_trace(tmp_path, open_file):
+    """`cprof top RUN` would add two of them up. After the file has grown, the earlier trace stays until the user removes it."""
+    part = tmp_path / open_file.name
+    part.write_bytes(open_file.new)
+    first = cprof("recover", part)
+    name = first.stdout.split(": rank")[0]
+    before = (tmp_path / name).read_bytes()
+    again = cprof("recover", "--delete", os.path.relpath(part, tmp_path))
+    assert again.returncode == 0 and not part.exists(), again.stderr
+    assert f"cprof: {os.path.basename(name)}: was made from this file before, and stays as it is\n" in again.stderr
+    assert os.listdir(tmp_path) == [os.path.basename(name)] and (tmp_path / name).read_bytes() == before
+    part.write_bytes(open_file.new + b" " * 10)
+    refused(cprof("recover", part), f"{name}: holds an earlier state of {part.name}: remove it, or give another name by --output")
+    assert (tmp_path / name).read_bytes() == before and part.exists()
 
 
 def test_removes_a_leftover_copy_of_a_killed_drop(tmp_path, open_file):

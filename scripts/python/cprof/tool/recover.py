@@ -4,9 +4,10 @@
     cprof recover RUN/torch_traces/*.part
 
 Perfetto opens an open file without this. Strict readers need it, and so does a file whose last write was torn. The command
-reports what the trace holds and what was lost. The .part file stays unless --delete is given. No file is ever replaced: if a
-name is taken, a number is added to it. A file that is still being written is skipped. If its writer is not visible, because it
-may run in another container or on another host, the command watches for two seconds whether the file grows.
+reports what the trace holds and what was lost. The .part file stays unless --delete is given. No file is ever replaced: if
+another trace has the name, a number is added to it. A trace that was made from the same file before stays, and no second one is made.
+A file that is still being written is skipped. If its writer is not visible, because it may run in another container or on another
+host, the command watches for two seconds whether the file grows.
 
 The trace has every whole event: those of the last flush, and those of the next flush as far as it was written. Ranges that were
 open then are kept if their list is whole."""
@@ -46,6 +47,7 @@ PIDS_MOST = 1 << 16        # processes without a name that get one
 MEMBER = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00[\x00\x02\x04]\x03")
 ENDING = re.compile(r"(\.pt\.trace\.json\.gz|\.pt\.trace\.json|\.json\.gz|\.json|\.gz)?$", re.IGNORECASE)
 NAMES_TRIED = 1000
+TAIL = 1 << 16             # bytes at the end of a trace
 NEEDED = {"X": ("dur", "ts"), "i": ("s", "ts"), "C": ("args", "ts"), "s": ("id", "ts"), "f": ("id", "ts"), "b": ("ts",),
           "e": ("ts",), "M": ("args",)}
 KEYS = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "s", "id", "id2", "bp", "sf"}
@@ -184,7 +186,7 @@ class Trace:
     """The saved content of an open file. Read it through events()."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path, self.size = path, os.path.getsize(path)
         self.head: Dict[str, Any] = {}
         self.head_whole = False
         self.metadata: Dict[str, Any] = {}    # keys after the events, of the last whole trailer
@@ -361,7 +363,8 @@ class Trace:
         whole = self.whole_end and not lost_bytes
         account.update(events=self.written, complete=bool(account.get("complete")) and whole, partial=not whole or
                        bool(account.get("partial")) or not account.get("complete"))
-        account["recovered"] = {"from": os.path.basename(self.path), "bytes_lost": lost_bytes,
+        account.pop("recovered", None)
+        account["recovered"] = {"from": os.path.basename(self.path), "size": self.size, "bytes_lost": lost_bytes,
                                 "account": "missing" if known is None else "whole" if whole else "as of the last flush"}
         return account
 
@@ -422,13 +425,32 @@ def numbered(path: str, n: int) -> str:
     return path if n == 1 else f"{path[:end]}-{n}{path[end:]}"
 
 
-def _name(temporary: str, wanted: str, exact: bool) -> str:
-    """Gives the file a name that does not exist yet. Returns it."""
+def _origin(path: str) -> Dict[str, Any]:
+    """What a trace tells of the open file that it was recovered from. The command writes that last. {} for other traces."""
+    tail = b""
+    with contextlib.suppress(OSError, EOFError, zlib.error, ValueError), open_regular(path) as raw:
+        with gzip.GzipFile("", "rb", fileobj=raw) if path.lower().endswith(".gz") else contextlib.nullcontext(raw) as file:
+            if file is raw:
+                raw.seek(max(0, os.fstat(raw.fileno()).st_size - TAIL))
+            for piece in iter(lambda: file.read(CHUNK), b""):
+                tail = (tail + piece)[-TAIL:]
+            found = json.loads(tail.rpartition(b'"recovered": ')[2].strip()[:-2].decode())
+            return found if type(found) is dict else {}
+    return {}
+
+
+def _name(temporary: str, wanted: str, exact: bool, origin: Dict[str, Any]) -> Tuple[str, bool]:
+    """(a name that did not exist, which the file has now; True), or (the trace that was made from the same open file before; False)."""
     for n in range(1, 2 if exact else NAMES_TRIED):
         path = numbered(wanted, n)
         with contextlib.suppress(FileExistsError):
             take_name(temporary, path)
-            return path
+            return path, True
+        before = {} if exact else _origin(path)
+        if before == origin:
+            return path, False
+        if before.get("from") == origin["from"]:
+            raise Problem(f"holds an earlier state of {origin['from']}: remove it, or give another name by --output", path)
     raise Problem("is there already; nothing is replaced", wanted)
 
 
@@ -446,7 +468,9 @@ def _write(trace: Trace, text: Text, out: Any, first_step: Optional[int]) -> Tup
             out.write(b",\n" + line)
     lost = trace.lost + lines.lost + text.lost
     account = trace.account(first_step, lost)
-    rest = dict(trace.metadata, cprof=account, traceName=trace.path)
+    rest = {**trace.metadata, "traceName": trace.path}
+    rest.pop("cprof", None)
+    rest["cprof"] = account  # last, for _origin()
     out.write(b"\n],\n" + json.dumps(rest, ensure_ascii=False)[1:].encode("utf-8", "replace") + b"\n")
     return lost, account
 
@@ -473,7 +497,9 @@ def recover(path: str, output: Optional[str] = None) -> str:
                 packed = wanted.lower().endswith(".gz") if wanted else text.gzip
                 with gzip.GzipFile("", "wb", 1, raw, 0) if packed else contextlib.nullcontext(raw) as out:
                     lost, account = _write(trace, text, out, int(match["step"] or 0) if match else None)
-        named = _name(whole, wanted or _prestep_name(path, trace.rank, text.gzip), output is not None)
+        named, new = _name(whole, wanted or _prestep_name(path, trace.rank, text.gzip), output is not None, account["recovered"])
+    if not new:
+        note("was made from this file before, and stays as it is", named)
     _tell(named, trace, lost, account)
     return named
 
