@@ -9,7 +9,7 @@
 
 - scripts/python/cprof/tool/settings_table.py, from which the command `cprof` makes its options: an installed package has no
   config.def. The variables of templates come from run_names.c, the versions of torch and Python from torch_layout.def and
-  pyframes.def.
+  pyframes.def, the kinds of numbers from flop_classes.def.
 
 - the version, from the three numbers in preload/cprof.h, for the library and for the Python module
 
@@ -109,6 +109,12 @@ def python_minors():
     return [int(minor) for minor in rows]
 
 
+def flop_classes():
+    """The names of kinds of numbers: of each the one in traces, then the other one."""
+    text = (ROOT / "writer/base/flop_classes.def").read_text()
+    return [name for pair in re.findall(r'^FLOP_CLASS\(\w+, "(\w+)", "(\w+)"\)', text, re.M) for name in pair]
+
+
 def python_table():
     """The text of settings_table.py."""
     variables, n_run = template_variables()
@@ -127,6 +133,7 @@ def python_table():
         lines.append("    ]),")
     lines += ["]", "", "# What stands in braces in CPROF_FILENAME, and in CPROF_FOLDER.", f"FILE_VARIABLES = {variables!r}",
               f"FOLDER_VARIABLES = {variables[:n_run]!r}", "",
+              "# Kinds of numbers in CPROF_PEAK_TFLOPS: of each the name in traces, then its other name.", f"FLOP_CLASSES = {flop_classes()!r}", "",
               "# First and last version of torch for each row of known layouts.", "TORCH_VERSIONS = ["]
     lines += [f"    {pair!r}," for pair in torch_versions()]
     lines += ["]", "", "# CPython 3.N whose frames are known.", f"PYTHON_MINORS = {python_minors()!r}", ""]

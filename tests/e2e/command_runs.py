@@ -24,6 +24,10 @@ COMMAND = ROOT / "scripts/cprof"
 PACKAGE = ROOT / "scripts/python"
 sys.path.insert(0, str(PACKAGE))  # tests of single functions import cprof.tool
 
+# A program in Python: access to the calls of cprof.h, and nine steps.
+MARK = "import ctypes\nc = ctypes.CDLL(None)\n"
+STEPS = MARK + "for i in range(9): c.cprof_range_push(b'work'); c.cprof_range_pop(); c.cprof_step()\n"
+
 BASE_NS = 20760 * 86400 * 10**9  # a multiple of 30 days
 FIRST_US = 5e11
 
@@ -36,6 +40,11 @@ def environment(**variables):
         if value is not None:
             env[name] = str(value)
     return env
+
+
+def python(code):
+    """The program of a command: Python with this code."""
+    return ["--", sys.executable, "-c", code]
 
 
 def command(*args):

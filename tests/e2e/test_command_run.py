@@ -18,16 +18,8 @@ import sys
 import pytest
 
 import support
-from command_runs import ROOT, command, cprof, environment, refused
-from cprof.tool import elf, probe, settings
-
-MARK = "import ctypes\nc = ctypes.CDLL(None)\n"
-STEPS = MARK + "for i in range(9): c.cprof_range_push(b'work'); c.cprof_range_pop(); c.cprof_step()\n"
-
-
-def python(code):
-    return ["--", sys.executable, "-c", code]
-
+from command_runs import MARK, ROOT, STEPS, command, cprof, environment, python, refused
+from cprof.tool import elf, probe
 
 def summary(done):
     """The lines that `cprof run` prints when the program has ended."""
@@ -280,100 +272,6 @@ def test_run_works_with_sigchld_ignored():
     assert done.returncode == 6, done.stderr
 
 
-SPECIAL = {"CPROF_REMOTE_URL": "http://127.0.0.1:9/nobody", "CPROF_ON_TRACE_READY": "true"}  # settings whose values are checked
-VALUES = {"INT": "3", "TEXT": "a 'quoted' $text", "FOLDER": "{run_name}/here", "FILE": "rank{rank}.{batch}.json"}
-
-
-def value_of(setting):
-    if setting.name in SPECIAL:
-        return SPECIAL[setting.name]
-    if setting.kind in ("CHOICE", "STEP", "LIST"):
-        last = setting.allowed.split("|")[-1]
-        return last.split(":")[0] + ":x" if ":" in last else last
-    return str(max(setting.least, 3)) if setting.kind == "INT" else VALUES.get(setting.kind, "x")
-
-
-def options():
-    """An option for each setting, and the expected variables. CPROF_STEPS excludes the other settings of the schedule."""
-    given, wanted = [], {}
-    for setting in settings.all_settings():
-        if setting.name in ("CPROF_ENABLED", "CPROF_STEPS"):
-            continue
-        if setting.kind == "BOOL":
-            on = setting.default == "0"
-            given.append(setting.option if on else setting.option.replace("--", "--no-", 1))
-            wanted[setting.name] = "1" if on else "0"
-        else:
-            wanted[setting.name] = value_of(setting)
-            given += [setting.option, wanted[setting.name]]
-    return given, wanted
-
-
-def test_every_setting_is_an_option():
-    """Options win over the environment; other variables stay."""
-    given, wanted = options()
-    names = {line.split("(")[1].split(",")[0] for line in (ROOT / "preload/settings/config.def").read_text().splitlines()
-             if line.startswith("X(") and ", NOW," in line}
-    assert set(wanted) | {"CPROF_ENABLED", "CPROF_STEPS"} == names
-    code = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('CPROF_')}))"
-    done = cprof("run", "-q", "--no-enabled", *given, *python(code), env={"CPROF_WAIT": "9", "CPROF_ENABLED": "1"})
-    seen = json.loads(done.stdout)
-    assert {name: seen[name] for name in wanted} == wanted and seen["CPROF_ENABLED"] == "0"
-
-
-def test_steps_option_chooses_steps(tmp_path):
-    done = cprof("run", "--steps", "2-3,5", *python(STEPS), cwd=tmp_path, env={"CPROF_FOLDER": "traces"})
-    assert done.returncode == 0, done.stderr
-    assert [support.step_numbers(support.load(path)) for path in sorted(support.files(tmp_path))] == [[2, 3], [5]]
-
-
-@pytest.mark.parametrize("given, said", [
-    (["--steps", "5-3"], "--steps=5-3: 5-3 ends before it begins"),
-    (["--steps", "3-5,5"], "--steps=3-5,5: steps must ascend, but 5 follows 5"),
-    (["--steps", "3,"], "--steps=3,: must be steps from 0 to 2147483647, as 10 or 10-13 or 10-13,50-53"),
-    (["--steps", ",".join(map(str, range(65)))], f"--steps={','.join(map(str, range(65)))}: must name at most 64 ranges"),
-    (["--steps", "3", "--wait", "1"], "--wait: --steps says which steps are recorded; give one of the two"),
-    (["--steps", "3", "--schedule-scope", "epoch"], "--schedule-scope: --steps says which steps are recorded; give one of the two")])
-def test_steps_option_rejects_bad_ranges(given, said):
-    done = cprof("run", *given, "true")
-    assert (done.returncode, done.stderr) == (2, f"cprof: {said}\n")
-
-
-def test_help_shows_the_no_form_of_switches():
-    text = cprof("run", "--help-all").stdout
-    assert [s.name for s in settings.all_settings() if s.kind == "BOOL" and f"{s.option}, {s.option.replace('--', '--no-', 1)}\n" not in text] == []
-
-
-@pytest.mark.parametrize("command", ["run", "env"])
-def test_help_is_short_and_help_all_has_every_setting(command):
-    def offered(option):
-        text = cprof(command, option).stdout
-        return [s.name for s in settings.all_settings() if re.search(rf"^  {s.option}[ ,]", text, re.M)]
-
-    assert sorted(offered("--help")) == sorted(settings.COMMON) and len(settings.COMMON) == 10
-    assert offered("--help-all") == [s.name for s in settings.all_settings()]
-
-
-def test_library_accepts_the_values_of_all_options(tmp_path):
-    given, _ = options()
-    code = MARK + "c.cprof_step()"
-    done = cprof("run", "-q", *given, "--log", "warn", "--gpu-dump", tmp_path / "dump", "--schedule-scope", "run", *python(code))
-    about = [line for line in done.stderr.splitlines() if re.search(r"must be|unknown|not in this version", line)]
-    assert about == [], done.stderr
-
-
-@pytest.mark.parametrize("option, texts", [
-    (["--active=0"], ["--active=0", "1 to"]), (["--wait=x"], ["--wait=x", "whole number"]),
-    (["--schedule-scope=day"], ["run, epoch, none"]), (["--step=nvtx:"], ["nvtx:GLOB"]),
-    (["--activities=cpu,gpu"], ["cpu, cuda"]), (["--filename={nope}"], ["unknown variable {nope}", "{rank}"]),
-    (["--folder=a{epoch}"], ["unknown variable {epoch}"]), (["--folder=a{"], ["unbalanced brace"]),
-    (["--use-gzip=1"], ["--use-gzip", "--no-NAME is 0"]), (["--no-such-option"], ["--no-such-option"])])
-def test_bad_option_does_not_start_the_program(tmp_path, option, texts):
-    done = cprof("run", *option, "--", "touch", tmp_path / "started")
-    assert done.returncode == 2 and not (tmp_path / "started").exists()
-    refused(done, *texts)
-
-
 def test_run_without_a_program_is_an_error():
     refused(cprof("run", "--active", "3"), "no program")
 
@@ -523,6 +421,14 @@ def test_control_c_reaches_the_program_once(tmp_path):
         assert running.wait(30) == 4, text
     os.close(master)
     assert b"seen 1" in text, text
+
+
+def test_a_signal_to_its_own_group_reaches_the_program_once(tmp_path):
+    """`kill 0` of a launcher, or os.killpg(): cprof run is in the group, too, and must not send the signal back."""
+    code = ("import os, signal, time\nwaited = {signal.SIGRTMIN}\nsignal.pthread_sigmask(signal.SIG_BLOCK, waited)\nos.killpg(0, signal.SIGRTMIN)\n"
+            "time.sleep(0.5)\nprint('seen', sum(signal.sigtimedwait(waited, 0) is not None for _ in range(3)))")
+    done = subprocess.run(command("run", "-q", *python(code)), env=environment(), capture_output=True, text=True, timeout=60, start_new_session=True)
+    assert (done.returncode, done.stdout) == (0, "seen 1\n"), done.stderr
 
 
 # ---- env ----

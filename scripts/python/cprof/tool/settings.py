@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's settings as options of a sub-command, and the check of their values. The rules are those of
-preload/core/parse.c and config.c; settings_table.py describes the settings."""
+"""The library's settings as options of a sub-command. settings_table.py describes them, and setting_values.py checks their values."""
 
 import argparse
-import re
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
+import os
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
 
 from cprof.tool import Problem
-from cprof.tool.settings_table import FILE_VARIABLES, FOLDER_VARIABLES, GROUPS
+from cprof.tool.setting_values import ON, kind_problem, later_problem
+from cprof.tool.settings_table import GROUPS
 
 # The settings that `--help` shows; the others are in `--help-all`.
 COMMON = ("CPROF_STEPS", "CPROF_WARMUP", "CPROF_ACTIVE", "CPROF_REPEAT", "CPROF_STEP", "CPROF_RUN_NAME", "CPROF_RECORD_SHAPES",
           "CPROF_WITH_STACK", "CPROF_WITH_MODULES", "CPROF_TRIGGER")
 CYCLE = ("CPROF_SCHEDULE_SCOPE", "CPROF_SKIP_FIRST", "CPROF_WAIT", "CPROF_WARMUP", "CPROF_ACTIVE", "CPROF_REPEAT", "CPROF_SKIP_FIRST_WAIT")
-NO_LIMIT, MOST_RANGES = 2147483647, 64  # preload/settings/step_ranges.h
-ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class Setting(NamedTuple):
@@ -52,66 +50,16 @@ def by_name() -> Dict[str, Setting]:
 
 # ---- values ----
 
-def _template_problem(value: str, variables: List[str]) -> Optional[str]:
-    rest = value.replace("{{", "").replace("}}", "")
-    for name in re.findall(r"\{([^{}]*)\}", rest):
-        if name not in variables:
-            return f"unknown variable {{{name}}}; allowed: {' '.join('{%s}' % v for v in variables)}"
-    if re.search(r"[{}]", re.sub(r"\{[^{}]*\}", "", rest)):
-        return "unbalanced brace (write {{ or }} for a brace)"
-    return None
-
-
-def _ranges_problem(value: str) -> Optional[str]:
-    before = -1
-    ranges = value.split(",")
-    for text in ranges:
-        match = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", text)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, NO_LIMIT + 1)
-        if max(first, last) > NO_LIMIT:
-            return f"must be steps from 0 to {NO_LIMIT}, as 10 or 10-13 or 10-13,50-53"
-        if last < first:
-            return f"{first}-{last} ends before it begins"
-        if first <= before:
-            return f"steps must ascend, but {first} follows {before}"
-        before = last
-    return None if len(ranges) <= MOST_RANGES else f"must name at most {MOST_RANGES} ranges"
-
-
-def _choice_fits(value: str, allowed: str) -> bool:
-    word = value.strip().lower()
-    return any(word.startswith(choice.split(":")[0].lower() + ":") and len(word) > choice.index(":") + 1
-               if ":" in choice else word == choice.lower() for choice in allowed.split("|"))
-
-
 def shown(name: str, value: str) -> str:
     """NAME=value for a line of output. Hides an upload address, which may hold a password."""
     return f"{name}={'(set)' if name in ('CPROF_REMOTE_URL', '--remote-url') else value}"
 
 
 def what_is_wrong(setting: Setting, value: str) -> Optional[str]:
-    """Why the library would reject the value; None if it would not. An empty value means the default."""
+    """Why the library would keep its default instead of the value; None if it would not. An empty value means the default."""
     if not value.strip():
         return None
-    if setting.kind == "BOOL":
-        return None if value.strip().lower() in ON + OFF else "must be 0 or 1"
-    if setting.kind == "INT":
-        fits = re.fullmatch(r"-?[0-9]+", value.strip()) and setting.least <= int(value) <= setting.most
-        return None if fits else f"must be a whole number from {setting.least} to {setting.most}"
-    if setting.kind in ("CHOICE", "STEP") and "|" in setting.allowed:
-        fits = _choice_fits(value, setting.allowed)
-        return None if fits else "must be one of " + setting.allowed.replace("|", ", ")
-    if setting.kind == "LIST":
-        known = setting.allowed.lower().split("|")
-        fits = all(word.strip().lower() in known for word in value.split(","))
-        return None if fits else "must be a comma-separated list out of " + setting.allowed.replace("|", ", ")
-    if setting.kind == "RANGES":
-        return _ranges_problem(value)
-    if setting.most and len(value.encode("utf-8", "surrogateescape")) > setting.most:
-        return f"must be at most {setting.most} bytes long"
-    if setting.kind in ("FILE", "FOLDER"):
-        return _template_problem(value, FILE_VARIABLES if setting.kind == "FILE" else FOLDER_VARIABLES)
-    return None
+    return kind_problem(setting.kind, value, setting.least, setting.most, setting.allowed)
 
 
 def in_force(environment: Mapping[str, str], name: str) -> str:
@@ -175,6 +123,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             action.rare = setting.name not in COMMON  # type: ignore[attr-defined]
 
 
+def _in_the_way(found: Dict[str, str]) -> Iterator[Tuple[str, str]]:
+    """(an option that the library would ignore because of other settings, the reason)"""
+    def said(name: str) -> str:
+        return by_name()[name].option if name in found else name
+
+    environment = {**os.environ, **found}
+
+    def is_set(name: str) -> bool:
+        return in_force(environment, name).strip() != ""
+
+    if is_set("CPROF_STEPS"):
+        yield from ((name, f"{said('CPROF_STEPS')} says which steps are recorded; give one of the two") for name in CYCLE)
+    elif in_force(environment, "CPROF_SCHEDULE_SCOPE").strip().lower() == "none":
+        yield from ((name, f"counts nothing with {said('CPROF_SCHEDULE_SCOPE')}=none") for name in CYCLE[1:])
+    if is_set("CPROF_TENSORBOARD_DIR"):
+        yield from ((name, f"{said('CPROF_TENSORBOARD_DIR')} says where traces go; give one of the two") for name in ("CPROF_FOLDER", "CPROF_FILENAME"))
+    uploads = is_set("CPROF_REMOTE_URL") and environment.get("CPROF_REMOTE_FILE_NAME", "-").strip().lower() not in ("", "none")
+    if found.get("CPROF_NUM_TRACES_TO_KEEP", "").strip() == "0" and not uploads and not is_set("CPROF_ON_TRACE_READY"):
+        yield "CPROF_NUM_TRACES_TO_KEEP", "keeps no trace at all without --remote-url or --on-trace-ready"
+
+
 def chosen(args: argparse.Namespace) -> Dict[str, str]:
     """The checked settings of the options: {"CPROF_ACTIVE": "3"}."""
     found = {}
@@ -182,11 +151,11 @@ def chosen(args: argparse.Namespace) -> Dict[str, str]:
         value = getattr(args, setting.field, None)
         if value is None:
             continue
-        wrong = what_is_wrong(setting, value)
+        wrong = what_is_wrong(setting, value) or later_problem(setting.name, value)
         if wrong:
             raise Problem(f"{shown(setting.option, value)}: {wrong}")
         found[setting.name] = value
-    for name in CYCLE:
-        if name in found and "CPROF_STEPS" in found:
-            raise Problem(f"{by_name()[name].option}: --steps says which steps are recorded; give one of the two")
+    for name, why in _in_the_way(found):
+        if name in found and found[name].strip():
+            raise Problem(f"{by_name()[name].option}: {why}")
     return found

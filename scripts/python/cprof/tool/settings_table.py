@@ -62,6 +62,9 @@ GROUPS = [
 FILE_VARIABLES = ['run_name', 'rank', 'local_rank', 'world_size', 'local_world_size', 'node_rank', 'epoch', 'batch', 'batch_in_epoch', 'sample', 'sample_in_epoch', 'token', 'token_in_epoch', 'total_wct', 'epoch_wct', 'batch_wct']
 FOLDER_VARIABLES = ['run_name', 'rank', 'local_rank', 'world_size', 'local_world_size', 'node_rank']
 
+# Kinds of numbers in CPROF_PEAK_TFLOPS: of each the name in traces, then its other name.
+FLOP_CLASSES = ['float64', 'fp64', 'float32', 'fp32', 'tfloat32', 'tf32', 'float16', 'fp16', 'bfloat16', 'bf16', 'float8', 'fp8', 'int8', 'i8', 'float4', 'fp4']
+
 # First and last version of torch for each row of known layouts.
 TORCH_VERSIONS = [
     ((1, 13), (1, 13)),
