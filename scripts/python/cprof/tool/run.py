@@ -73,8 +73,8 @@ def _supervise(command: List[str], environment: Dict[str, str], look: Optional[C
         child = _start(command, environment, mask, of_children)
         while child.poll() is None:
             info = signal.sigtimedwait(waited, POLL_S) if look else signal.sigwaitinfo(waited)
-            # The terminal sends its signals (si_code above 0) to the program as well.
-            if info is not None and info.si_signo in passed and info.si_code <= 0:
+            # The terminal sends its signals (si_code above 0) to the program as well. A program that signals its group has the signal already.
+            if info is not None and info.si_signo in passed and info.si_code <= 0 and info.si_pid != child.pid:
                 with contextlib.suppress(ProcessLookupError):
                     child.send_signal(info.si_signo)
             if look:
