@@ -7,6 +7,7 @@ import os
 import pytest
 
 import tool
+from command_runs import STEPS, cprof, python
 
 
 @pytest.fixture
@@ -27,6 +28,11 @@ def names(result):
     return {row["name"] for row in json.loads(result.out)["rows"]}
 
 
+def calls(result):
+    """How often the range of each step was there."""
+    return next(row["count"] for row in json.loads(result.out)["rows"] if row["name"] != "ProfilerStep*")
+
+
 @pytest.mark.parametrize("given", ["old", "old/torch_traces", "old/torch_traces/rank0.5.pt.trace.json"])
 def test_reads_a_run_its_folder_or_its_trace(runs, given):
     assert names(tool.cprof("top", "--json", given)) == {"aten::old"}
@@ -36,6 +42,37 @@ def test_reads_and_names_the_newest_run_by_default(runs):
     result = tool.cprof("top", "--json")
     assert names(result) == {"aten::new"}
     assert result.err == "cprof: new/torch_traces: the newest run below this folder\n"
+
+
+@pytest.mark.parametrize("variables, folder, more", [
+    ({"FOLDER": "traces"}, "traces", ""), ({"FOLDER": "."}, ".", ""), ({"FOLDER": "out/{run_name}/x"}, "out/mine/x", ""),
+    ({"FILENAME": "x/{rank}.json"}, "mine/torch_traces/x", ""), ({"FOLDER": "{run_name}/{rank}"}, "mine/0", " (in 2 folders)"),
+    ({"FOLDER": "n{rank}/{run_name}"}, "n0/mine", " (in 2 folders)"), ({"TENSORBOARD_DIR": "tb"}, "tb", ""),
+    ({"TENSORBOARD_DIR": "tb", "USE_GZIP": "1"}, "tb", "")], ids=str)
+def test_finds_the_newest_run_in_any_folder(runs, variables, folder, more):
+    """An older run of another name lies in the same places. The newest has two ranks."""
+    for name, count in (("before", 1), ("mine", 2)):
+        for rank in range(count):
+            done = cprof("run", "-q", "--run-name", name, "--overwrite", *python(STEPS.replace("work", name)), cwd=runs,
+                         env={**{f"CPROF_{key}": value for key, value in variables.items()}, "RANK": str(rank)})
+            assert done.returncode == 0, done.stderr
+    result = tool.cprof("top", "--json")
+    assert result.err.splitlines()[0] == f"cprof: {folder}: the newest run below this folder{more}", result.err
+    assert names(result) == {"ProfilerStep*", "mine"} and calls(result) == 8, "four steps of each rank"
+
+
+def test_newest_run_below_a_folder_is_one_run(runs):
+    """Two experiments have the same run name. Hidden folders, a loop of links and other people's JSON files are no runs."""
+    for place in ("a", "b"):
+        (runs / place).mkdir()
+        assert cprof("run", "-q", "--run-name", "train", *python(STEPS.replace("work", place)), cwd=runs / place).returncode == 0
+    (runs / ".hidden").mkdir()
+    tool.write(runs / ".hidden/x.pt.trace.json", [tool.span("aten::hidden", 0, 10)])
+    (runs / "b/loop").symlink_to(runs)
+    (runs / "b/package.json").write_text("{}")
+    result = tool.cprof("top", "--json")
+    assert result.err.splitlines()[0] == "cprof: b/train/torch_traces: the newest run below this folder"
+    assert names(result) == {"ProfilerStep*", "b"} and calls(result) == 4
 
 
 def test_compare_accepts_runs(runs):
@@ -59,7 +96,7 @@ def test_check_reads_all_traces_of_a_run(runs):
 def test_reports_a_missing_run_or_trace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = tool.cprof("top")
-    assert (result.rc, result.err) == (2, "cprof: no trace was named, and no run is below this folder (NAME/torch_traces/*.json)\n")
+    assert (result.rc, result.err) == (2, "cprof: no trace was named, and no run is below this folder (such as NAME/torch_traces/*.json)\n")
     (tmp_path / "empty").mkdir()
     result = tool.cprof("top", "empty")
     assert (result.rc, result.err) == (2, "cprof: empty: holds no traces (*.json, *.json.gz)\n")

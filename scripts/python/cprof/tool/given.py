@@ -2,15 +2,19 @@
 """Finds the traces for a sub-command: given files, given folders of runs, or by default the newest run below the current folder."""
 
 import argparse
+import contextlib
 import os
-from typing import List, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from cprof._saved import LIST_NAME, lines_of
 from cprof.tool import Problem, note
 from cprof.tool.reader import open_trace
 from cprof.tool.watch import natural
 
 ENDINGS = (".json", ".json.gz")
 WITHIN = "torch_traces"  # the last part of CPROF_FOLDER's default
+USUAL = (".pt.trace.json", ".pt.trace.json.gz")  # the endings of CPROF_FILENAME's default and of CPROF_TENSORBOARD_DIR
+LEVELS, FOLDERS_MOST = 4, 10000                  # below the current folder that are searched for the newest run
 SHOWN = 4                # names in a message
 
 
@@ -71,22 +75,90 @@ def _traces_in(folder: str, merged: bool) -> List[str]:
     return found if merged else _single(found, folder)
 
 
-def _newest() -> str:
-    """The trace folder of the newest run below the current folder."""
-    with os.scandir(".") as entries:
-        folders = [os.path.join(entry.name, WITHIN) for entry in entries if entry.is_dir()]
-    times = {folder: max(map(os.path.getmtime, inside)) for folder, inside in ((folder, _inside(folder)) for folder in folders) if inside}
-    if not times:
-        raise Problem(f"no trace was named, and no run is below this folder (NAME/{WITHIN}/*.json)")
-    newest = max(sorted(times), key=lambda folder: times[folder])
-    note("the newest run below this folder", newest)
-    return newest
+# ---- the newest run ----
+
+class _Found(NamedTuple):
+    """A folder with traces."""
+    path: str
+    traces: Dict[str, float]  # their times
+    list: List[Dict[str, Any]]  # the lines of its list of traces, if it has one
+
+    @property
+    def newest(self) -> str:
+        """The trace that was written last."""
+        return max(sorted(self.traces), key=self.traces.__getitem__)
+
+    def run_of(self, trace: str) -> str:
+        """The run's name that the list gives; "" if it names no such trace."""
+        name = os.path.basename(trace)
+        return next((line["run_name"] for line in reversed(self.list) if os.path.basename(line["path"]) == name), "")
+
+    def of_run(self, name: str) -> List[str]:
+        """The traces of this run, and those that the list does not name."""
+        return [trace for trace in sorted(self.traces, key=natural) if self.run_of(trace) in (name, "")]
+
+    def ranks(self, name: str) -> Set[int]:
+        """The ranks of this run whose traces the list names."""
+        return {line["rank"] for line in self.list if line["run_name"] == name}
+
+
+def _look(folder: str) -> Tuple[Optional[_Found], List[str]]:
+    """The folder if it holds traces of cprof, and the folders in it. Those are known by the list beside them, or by the folder's or the
+    traces' usual name: a recovered trace is in no list."""
+    try:
+        with os.scandir(folder) as entries:
+            inside = sorted(entries, key=lambda entry: entry.name)
+        below = [os.path.normpath(entry.path) for entry in inside if not entry.name.startswith(".") and entry.is_dir()]
+        usual = os.path.basename(os.path.abspath(folder)) == WITHIN or any(entry.name == LIST_NAME or entry.name.endswith(USUAL) for entry in inside)
+        times = {os.path.normpath(entry.path): entry.stat().st_mtime for entry in inside if usual and entry.name.endswith(ENDINGS) and entry.is_file()}
+    except OSError:
+        return None, []
+    lines: List[Dict[str, Any]] = []
+    with contextlib.suppress(OSError):
+        lines = list(lines_of(folder)) if times else []
+    return _Found(folder, times, lines) if times else None, below
+
+
+def _found_below() -> Iterator[_Found]:
+    """The folders of traces below the current one, which may be one itself: the nearest first, LEVELS levels and FOLDERS_MOST folders at most."""
+    level, left = ["."], FOLDERS_MOST
+    for _ in range(LEVELS + 1):
+        following: List[str] = []
+        for folder in level[:left]:
+            found, below = _look(folder)
+            following += below
+            if found:
+                yield found
+        left -= len(level)
+        level = following if left > 0 else []
+
+
+def _newest() -> List[str]:
+    """The traces of the newest run below the current folder. Folders of the same run name belong to it as far as they hold other ranks."""
+    found = sorted(_found_below(), key=lambda one: one.traces[one.newest], reverse=True)
+    if not found:
+        raise Problem(f"no trace was named, and no run is below this folder (such as NAME/{WITHIN}/*.json)")
+    name = found[0].run_of(found[0].newest)
+    ranks: Set[int] = set()
+    folders = []
+    for one in found:
+        own = one.ranks(name) if name else set()
+        if not folders or own and not own & ranks:
+            folders.append(one)
+            ranks |= own
+    folders.sort(key=lambda one: natural(one.path))
+    more = f" (in {len(folders)} folders)" if len(folders) > 1 else ""
+    note(f"the newest run below this folder{more}", os.path.normpath(folders[0].path))
+    return [trace for one in folders for trace in one.of_run(name)]
 
 
 def traces_of(given: List[str], merged: bool = False) -> List[str]:
     """The files for the arguments. merged: includes merged traces found in a folder. Raises a Problem."""
+    if not given:
+        newest = _newest()
+        return newest if merged else _single(newest, os.path.dirname(newest[0]) or ".")
     found = []
-    for path in given or [_newest()]:
+    for path in given:
         found += _traces_in(path, merged) if os.path.isdir(path) else [path]
     return found
 
