@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "preload/collectives/collectives.h"
+#include "preload/collectives/communicators.h"
 #include "preload/core/core.h"
 
 #define PENDING 256u /* a power of two; a newer transfer replaces an older one in its place */

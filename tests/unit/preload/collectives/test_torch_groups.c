@@ -4,6 +4,7 @@
 #include "preload/collectives/torch_groups.h"
 
 #include "preload/collectives/collectives.h"
+#include "preload/collectives/communicators.h"
 #include "tests/support/torch_objects.h"
 #include "writer/json/json_args.h"
 
