@@ -50,7 +50,7 @@ def wait_problems(paths, tally):
 
 def nesting(paths):
     """Counts the runtime calls, and the driver calls inside a runtime call of their thread: those with its correlation and those with their
-    own. CUPTI's documentation allows both, and writer/join/join.c handles both; CUPTI 13.0 on an H200 recorded no such driver call."""
+    own. CUPTI's documentation allows both, and writer/join/call_rows.c handles both; CUPTI 13.0 on an H200 recorded no such driver call."""
     calls = [call for path in paths for call in api_calls(path)]
     outer, found = collections.defaultdict(list), collections.Counter()
     for call in calls:

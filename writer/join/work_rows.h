@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the rows of work on a device: kernels, copies, fills, whole graphs, waits and driver
- * memory, each with the arrow from its call. join.c finds the window and the call. cprof thread. */
+ * memory, each with the arrow from its call. device_work.c finds the window and the call. cprof
+ * thread. */
 #ifndef WRITER_JOIN_WORK_ROWS_H
 #define WRITER_JOIN_WORK_ROWS_H
 
