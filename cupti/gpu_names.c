@@ -18,8 +18,6 @@
 #define FIRST_TABLE    1024u
 #define BY_ADDRESS     1024u
 #define CALLS          2048u /* ids that are cached; CUDA 13 has about 900 */
-#define COPY_KINDS     12u   /* 0 to 10, and one for all others */
-#define MEMORY_KINDS   9u    /* 0 to 7, and one for all others */
 #define TEXT(literal)  ((struct gpu_text){(literal), sizeof(literal) - 1})
 #define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
 
@@ -42,9 +40,7 @@ static struct {
         const struct kept *kept;
     } by_address[BY_ADDRESS];
     struct gpu_call calls[2][CALLS]; /* runtime, driver */
-    struct gpu_text copies[COPY_KINDS][MEMORY_KINDS][MEMORY_KINDS];
-    struct gpu_text fills[MEMORY_KINDS];
-    uint64_t refused; /* since the last gpu_names_refused() */
+    uint64_t refused;                /* since the last gpu_names_refused() */
 } names;
 
 /* ---- keeping --------------------------------------------------------------------------------- */
@@ -159,53 +155,6 @@ struct gpu_text gpu_name(const char *name)
     return k->text;
 }
 
-/* ---- Kineto's names -------------------------------------------------------------------------- */
-
-static const char *const copy_kinds[COPY_KINDS] = {
-    "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
-    "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP", "Unknown",
-};
-
-static const char *const memory_kinds[MEMORY_KINDS] = {
-    "Unknown", "Pageable",      "Pinned",         "Device",  "Array",
-    "Managed", "Device Static", "Managed Static", "Unknown",
-};
-
-struct gpu_text gpu_copy_name(unsigned kind, unsigned from, unsigned to)
-{
-    kind = kind < COPY_KINDS ? kind : COPY_KINDS - 1;
-    from = from < MEMORY_KINDS ? from : MEMORY_KINDS - 1;
-    to = to < MEMORY_KINDS ? to : MEMORY_KINDS - 1;
-    struct gpu_text *name = &names.copies[kind][from][to];
-    if (!name->text) {
-        char text[80];
-        snprintf(text, sizeof(text), "Memcpy %s (%s -> %s)", copy_kinds[kind], memory_kinds[from],
-                 memory_kinds[to]);
-        *name = gpu_name(text);
-    }
-    return *name;
-}
-
-struct gpu_text gpu_fill_name(unsigned kind)
-{
-    struct gpu_text *name = &names.fills[kind < MEMORY_KINDS ? kind : MEMORY_KINDS - 1];
-    if (!name->text) {
-        char text[40];
-        snprintf(text, sizeof(text), "Memset (%s)", memory_kinds[name - names.fills]);
-        *name = gpu_name(text);
-    }
-    return *name;
-}
-
-struct gpu_text gpu_sync_name(unsigned type)
-{
-    static const struct gpu_text texts[] = {
-        TEXT("Unknown Sync"), TEXT("Event Sync"),   TEXT("Stream Wait Event"),
-        TEXT("Stream Sync"),  TEXT("Context Sync"),
-    };
-    return texts[type < COUNT_OF(texts) ? type : 0];
-}
-
 struct gpu_text gpu_overhead_name(unsigned kind)
 {
     /* CUPTI's own kinds count in the upper 16 bits; 1 is the driver's compiler. */
@@ -224,13 +173,6 @@ struct gpu_text gpu_overhead_name(unsigned kind)
         return TEXT("Driver Compiler");
     unsigned i = (kind & 0xffff) == 0 ? kind >> 16 : 0;
     return texts[i < COUNT_OF(texts) ? i : 0];
-}
-
-struct gpu_text gpu_graph_name(uint32_t graph)
-{
-    char text[24];
-    snprintf(text, sizeof(text), "CUDA graph %u", (unsigned)graph);
-    return gpu_name(text);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -286,11 +228,6 @@ static const struct call_rule *rule_of(struct gpu_text name, bool driver)
         r++;
     }
     return r;
-}
-
-bool translate_shows_call(const char *plain, bool driver)
-{
-    return rule_of(plain_name(plain), driver)->shown;
 }
 
 const struct gpu_call *gpu_call(int (*callback_name)(int domain, uint32_t cbid, const char **name),

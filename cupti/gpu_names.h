@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of GPU records: demangled kernels, CUDA calls without version suffixes, copies, waits and
- * overheads with Kineto's names. Each text is kept once for the process's life, because CUPTI's
- * names do not live as long. cprof thread; before it collects, the thread that starts CUPTI. */
+/* Names of GPU records: demangled kernels, CUDA calls without version suffixes, and overheads.
+ * json_gpu.c names the rest. Each text is kept once for the process's life, because CUPTI's names do
+ * not live as long. cprof thread; before it collects, the thread that starts CUPTI. */
 #ifndef CUPTI_GPU_NAMES_H
 #define CUPTI_GPU_NAMES_H
 
@@ -29,20 +29,8 @@ struct gpu_text gpu_name(const char *name);
 /* Names refused since the last call. */
 uint64_t gpu_names_refused(void);
 
-/* "Memcpy HtoD (Pageable -> Device)"; CUpti_ActivityMemcpyKind and two CUpti_ActivityMemoryKind. */
-struct gpu_text gpu_copy_name(unsigned kind, unsigned from, unsigned to);
-
-/* "Memset (Device)"; CUpti_ActivityMemoryKind. */
-struct gpu_text gpu_fill_name(unsigned kind);
-
-/* "Stream Sync" …; CUpti_ActivitySynchronizationType. */
-struct gpu_text gpu_sync_name(unsigned type);
-
 /* "Buffer Flush" …; CUpti_ActivityOverheadKind. */
 struct gpu_text gpu_overhead_name(unsigned kind);
-
-/* "CUDA graph 7" */
-struct gpu_text gpu_graph_name(uint32_t graph);
 
 /* The call with CUPTI's id `cbid`. Asks callback_name() (translate.h) for its name the first time.
  * Valid until the next call. */

@@ -19,17 +19,20 @@
 #define POOL_LOCAL          1u         /* CUpti_ActivityMemoryPoolType */
 
 /* Clears *out and sets what all records have. */
-static void begin_record(struct gpu_record *out, enum gpu_kind kind, uint32_t correlation,
-                         struct gpu_text name)
+static void begin_record(struct gpu_record *out, enum gpu_kind kind, uint32_t correlation)
 {
     memset(out, 0, sizeof(*out));
     out->kind = (uint8_t)kind;
     out->correlation = correlation;
-    out->name = name.text;
-    out->name_len = name.len;
     out->device = GPU_NONE;
     out->context = GPU_NONE;
     out->stream = GPU_NONE;
+}
+
+static void set_name(struct gpu_record *out, struct gpu_text name)
+{
+    out->name = name.text;
+    out->name_len = name.len;
 }
 
 static enum translate_result check_times(uint64_t start, uint64_t end)
@@ -89,7 +92,8 @@ static enum translate_result take_kernel(const struct translate *t, const void *
     enum translate_result times = check_times(k->start, k->end);
     if (times != TRANSLATE_RECORD)
         return times;
-    begin_record(out, GPU_KERNEL, k->correlation, gpu_name(k->name));
+    begin_record(out, GPU_KERNEL, k->correlation);
+    set_name(out, gpu_name(k->name));
     set_times(t, k->start, k->end, out);
     set_place(out, k->device, k->context, k->stream, k->graph, k->node);
     memcpy(out->kernel.grid, k->grid, sizeof(k->grid));
@@ -116,8 +120,7 @@ static enum translate_result take_copy(const struct translate *t, const void *ac
     enum translate_result times = check_times(c->start, c->end);
     if (times != TRANSLATE_RECORD)
         return times;
-    begin_record(out, GPU_COPY, c->correlation,
-                 gpu_copy_name(c->copy_kind, c->from_kind, c->to_kind));
+    begin_record(out, GPU_COPY, c->correlation);
     set_times(t, c->start, c->end, out);
     out->flags = c->flags & FLAG_ASYNC ? GPU_ASYNC : 0;
     set_place(out, c->device, c->context, c->stream, c->graph, c->node);
@@ -135,8 +138,7 @@ static enum translate_result take_peer_copy(const struct translate *t, const voi
     enum translate_result times = check_times(c->start, c->end);
     if (times != TRANSLATE_RECORD)
         return times;
-    begin_record(out, GPU_COPY, c->correlation,
-                 gpu_copy_name(c->copy_kind, c->from_kind, c->to_kind));
+    begin_record(out, GPU_COPY, c->correlation);
     set_times(t, c->start, c->end, out);
     out->flags = GPU_PEER | (c->flags & FLAG_ASYNC ? GPU_ASYNC : 0);
     set_place(out, c->device, c->context, c->stream, c->graph, c->node);
@@ -158,7 +160,7 @@ static enum translate_result take_fill(const struct translate *t, const void *ac
     enum translate_result times = check_times(f->start, f->end);
     if (times != TRANSLATE_RECORD)
         return times;
-    begin_record(out, GPU_FILL, f->correlation, gpu_fill_name(f->memory_kind));
+    begin_record(out, GPU_FILL, f->correlation);
     set_times(t, f->start, f->end, out);
     out->flags = f->flags & FLAG_ASYNC ? GPU_ASYNC : 0;
     set_place(out, f->device, f->context, f->stream, f->graph, f->node);
@@ -181,7 +183,8 @@ static enum translate_result take_call(const struct translate *t, const void *ac
     enum translate_result times = check_times(c->start, c->end);
     if (times != TRANSLATE_RECORD)
         return times;
-    begin_record(out, GPU_CALL, c->correlation, call->name);
+    begin_record(out, GPU_CALL, c->correlation);
+    set_name(out, call->name);
     set_times(t, c->start, c->end, out);
     out->flags = (driver ? GPU_DRIVER : 0) | (c->result != 0 ? GPU_FAILED : 0);
     out->call.tid = c->tid;
@@ -203,7 +206,7 @@ static enum translate_result take_sync(const struct translate *t, const void *ac
     enum translate_result times = check_times(s->start, s->end);
     if (times != TRANSLATE_RECORD)
         return times;
-    begin_record(out, GPU_SYNC, s->correlation, gpu_sync_name(s->type));
+    begin_record(out, GPU_SYNC, s->correlation);
     set_times(t, s->start, s->end, out);
     out->context = s->context;
     out->device = gpu_device_of(s->context);
@@ -221,7 +224,7 @@ static enum translate_result take_event(const struct translate *t, const void *a
                                         struct gpu_record *out)
 {
     const struct cupti_event *e = activity;
-    begin_record(out, GPU_EVENT, e->correlation, (struct gpu_text){NULL, 0});
+    begin_record(out, GPU_EVENT, e->correlation);
     out->context = e->context;
     out->device = gpu_device_of(e->context);
     out->stream = e->stream;
@@ -249,8 +252,8 @@ static enum translate_result take_overhead(const struct translate *t, const void
     enum translate_result times = check_times(o->start, o->end);
     if (times != TRANSLATE_RECORD)
         return times;
-    begin_record(out, GPU_OVERHEAD, t->version >= CUPTI_12_3 ? o->correlation : 0,
-                 gpu_overhead_name(o->overhead_kind));
+    begin_record(out, GPU_OVERHEAD, t->version >= CUPTI_12_3 ? o->correlation : 0);
+    set_name(out, gpu_overhead_name(o->overhead_kind));
     set_times(t, o->start, o->end, out);
     if (o->object_kind == OBJECT_THREAD) {
         /* before 12.4 it is not the id type that was asked for (release notes of 12.4) */
@@ -272,7 +275,7 @@ static enum translate_result take_memory(const struct translate *t, const void *
     }
     if (m->time == 0)
         return TRANSLATE_UNTIMED;
-    begin_record(out, GPU_MEMORY, m->correlation, (struct gpu_text){NULL, 0});
+    begin_record(out, GPU_MEMORY, m->correlation);
     set_times(t, m->time, m->time, out);
     out->flags = (m->operation == 2 ? GPU_RELEASE : 0) | (m->is_async != 0 ? GPU_ASYNC : 0);
     out->device = m->device;
@@ -307,7 +310,7 @@ static enum translate_result take_graph(const struct translate *t, const void *a
     enum translate_result times = check_times(g->start, g->end);
     if (times != TRANSLATE_RECORD)
         return times;
-    begin_record(out, GPU_GRAPH, g->correlation, gpu_graph_name(g->graph));
+    begin_record(out, GPU_GRAPH, g->correlation);
     set_times(t, g->start, g->end, out);
     out->device = g->device < INT_MAX ? g->device : GPU_NONE;
     out->context = g->context < INT_MAX ? g->context : GPU_NONE;

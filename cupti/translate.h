@@ -30,7 +30,4 @@ struct translate {
 enum translate_result translate(const struct translate *t, const void *activity,
                                 struct gpu_record *out);
 
-/* Whether traces show this call, with or without version suffixes. translate() skips the others. */
-bool translate_shows_call(const char *plain_name, bool driver);
-
 #endif

@@ -97,10 +97,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct gpu_record out;
     memset(&out, 0xEE, sizeof(out));
     if (translate(&t, record, &out) == TRANSLATE_RECORD) {
-        if (out.end < out.start || out.kind > GPU_MEMORY ||
-            (out.name == NULL) != (out.kind == GPU_EVENT || out.kind == GPU_MEMORY)) {
+        bool named = out.kind == GPU_KERNEL || out.kind == GPU_CALL || out.kind == GPU_OVERHEAD;
+        if (out.end < out.start || out.kind > GPU_MEMORY || (out.name != NULL) != named)
             __builtin_trap();
-        }
         /* ASan sees a name that is shorter than its length. */
         volatile char last = out.name_len != 0 ? out.name[out.name_len - 1] : 0;
         (void)last;

@@ -108,7 +108,7 @@ struct kernel_11 {
     .channelType = (CUpti_ChannelType)2
 #define COPY_OUT                                                                                   \
     .kind = GPU_COPY, .flags = GPU_ASYNC, .correlation = 77,                                       \
-    .name = "Memcpy HtoD (Pageable -> Device)", .start = 2005, .end = 2505, .device = 2,           \
+    .start = 2005, .end = 2505, .device = 2,           \
     .context = 4, .stream = 13, .graph = 5, .node = 0x500000002,                                   \
     .copy = {.bytes = 1ull << 33, .kind = 1, .from_kind = 1, .to_kind = 3, .has_channel = true,    \
              .channel = 3, .channel_type = 2}
@@ -121,7 +121,7 @@ struct kernel_11 {
     .channelID = UINT32_MAX
 #define PEER_COPY_OUT                                                                              \
     .kind = GPU_COPY, .flags = GPU_PEER, .correlation = 6,                                         \
-    .name = "Memcpy PtoP (Device -> Device)", .start = 15, .end = 15, .device = 1, .context = 2,   \
+    .start = 15, .end = 15, .device = 1, .context = 2,   \
     .stream = 20, .copy = {.bytes = 4096, .kind = 10, .from_kind = 3, .to_kind = 3,                \
                            .channel = UINT32_MAX, .peer = {1, 3, 2, 4}}
 
@@ -131,7 +131,7 @@ struct kernel_11 {
     .flags = CUPTI_ACTIVITY_FLAG_MEMSET_ASYNC, .memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_MANAGED,   \
     .graphNodeId = 0x900000001, .graphId = 9, .channelID = 4, .channelType = (CUpti_ChannelType)1
 #define FILL_OUT                                                                                   \
-    .kind = GPU_FILL, .flags = GPU_ASYNC, .correlation = 8, .name = "Memset (Managed)",            \
+    .kind = GPU_FILL, .flags = GPU_ASYNC, .correlation = 8,            \
     .start = 105, .end = 205, .device = 0, .context = 1, .stream = 7, .graph = 9,                  \
     .node = 0x900000001,                                                                           \
     .copy = {.bytes = 512, .to_kind = 5, .has_channel = true, .channel = 4, .channel_type = 1}
@@ -148,7 +148,7 @@ struct kernel_11 {
     .type = CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT, .start = 300, .end = 301,       \
     .correlationId = 31, .contextId = 11, .streamId = 14, .cudaEventId = 5
 #define WAIT_OUT                                                                                   \
-    .kind = GPU_SYNC, .correlation = 31, .name = "Stream Wait Event", .start = 305, .end = 306,    \
+    .kind = GPU_SYNC, .correlation = 31, .start = 305, .end = 306,    \
     .device = 6, .context = 11, .stream = 14, .sync = {.type = 2, .event = 5}
 
 #define EVENT                                                                                      \
@@ -196,7 +196,7 @@ struct kernel_11 {
     .kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE, .correlationId = 12, .start = 40, .end = 90,          \
     .deviceId = 1, .graphId = 21, .contextId = 2, .streamId = 7
 #define GRAPH_OUT                                                                                  \
-    .kind = GPU_GRAPH, .correlation = 12, .name = "CUDA graph 21", .start = 45, .end = 95,         \
+    .kind = GPU_GRAPH, .correlation = 12, .start = 45, .end = 95,         \
     .device = 1, .context = 2, .stream = 7, .graph = 21
 
 #pragma GCC diagnostic push
@@ -258,7 +258,7 @@ static const struct row {
     {"fill", V11_8, RECORD(CUpti_ActivityMemset4, FILL), {FILL_OUT}},
     {"fill of an invalid kind whose low byte is 3", V11_8,
      RECORD(CUpti_ActivityMemset4, FILL, .memoryKind = 0x103),
-     {FILL_OUT, .name = "Memset (Unknown)", .copy.to_kind = 0}},
+     {FILL_OUT, .copy.to_kind = 0}},
 
     {"runtime call", V12_4, RECORD(CUpti_ActivityAPI, CALL(RUNTIME, 0)), {CALL_OUT}},
     {"failed call", V12_4, RECORD(CUpti_ActivityAPI, CALL(RUNTIME, 0), .returnValue = 2),
@@ -288,7 +288,7 @@ static const struct row {
             .streamId = CUPTI_SYNCHRONIZATION_INVALID_VALUE,
             .cudaEventId = CUPTI_SYNCHRONIZATION_INVALID_VALUE,
             .cudaEventSyncId = CUPTI_SYNCHRONIZATION_INVALID_VALUE, .returnValue = 600),
-     {WAIT_OUT, .name = "Context Sync", .device = GPU_NONE, .context = 12, .stream = GPU_NONE,
+     {WAIT_OUT, .device = GPU_NONE, .context = 12, .stream = GPU_NONE,
       .sync = {.type = 4, .event = GPU_NONE, .result = 600}}},
 
     {"event of 12.6", V12_6, RECORD(CUpti_ActivityCudaEvent, EVENT), {EVENT_OUT}},

@@ -174,13 +174,14 @@ END_TEST
 START_TEST(writes_a_whole_graph)
 {
     struct gpu_record r = {
-        .kind = GPU_GRAPH, .correlation = 5, .context = 1, .stream = 13, .graph = 2};
+        .kind = GPU_GRAPH, .correlation = 5, .context = 1, .stream = 13, .graph = UINT32_MAX};
     struct json_link link = {.external_id = 8};
     ck_assert_str_eq(
         work_text(&r, &link),
-        HEAD("kernel", "CUDA graph 2") "\"External id\": 8, \"device\": 0, \"context\": 1, "
-                                       "\"stream\": 13, \"correlation\": 5, "
-                                       "\"graph id\": 2}},\n");
+        HEAD("kernel",
+             "CUDA graph 4294967295") "\"External id\": 8, \"device\": 0, \"context\": 1, "
+                                      "\"stream\": 13, \"correlation\": 5, "
+                                      "\"graph id\": 4294967295}},\n");
 }
 END_TEST
 
@@ -225,20 +226,31 @@ START_TEST(copy_without_duration_has_no_bandwidth)
 }
 END_TEST
 
-START_TEST(names_copies_as_kineto_does)
+static const struct {
+    uint8_t record, kind, from, to;
+    const char *name;
+} names[] = {
+    {GPU_COPY, 1, 1, 3, "Memcpy HtoD (Pageable -> Device)"},
+    {GPU_COPY, 2, 3, 2, "Memcpy DtoH (Device -> Pinned)"},
+    {GPU_COPY, 8, 3, 3, "Memcpy DtoD (Device -> Device)"},
+    {GPU_COPY, 9, 7, 6, "Memcpy HtoH (Managed Static -> Device Static)"},
+    {GPU_COPY, 10, 3, 3, "Memcpy PtoP (Device -> Device)"},
+    {GPU_COPY, 99, 255, 8, "Memcpy Unknown (Unknown -> Unknown)"},
+    {GPU_FILL, 0, 0, 3, "Memset (Device)"},
+    {GPU_FILL, 0, 0, 5, "Memset (Managed)"},
+    {GPU_FILL, 0, 0, 255, "Memset (Unknown)"},
+};
+
+START_TEST(names_copies_and_fills_as_kineto_does)
 {
+    char want[80];
     struct gpu_record r = make_copy();
-    r.copy.kind = 8;
-    r.copy.from_kind = 3;
-    ck_assert_ptr_nonnull(strstr(work_text(&r, &no_link), "\"Memcpy DtoD (Device -> Device)\""));
-    r.copy.kind = 2;
-    r.copy.to_kind = 2;
-    ck_assert_ptr_nonnull(strstr(work_text(&r, &no_link), "\"Memcpy DtoH (Device -> Pinned)\""));
-    r.copy.kind = 255;
-    r.copy.from_kind = 7;
-    r.copy.to_kind = 8;
-    ck_assert_ptr_nonnull(
-        strstr(work_text(&r, &no_link), "\"Memcpy Unknown (Managed Static -> Unknown)\""));
+    r.kind = names[_i].record;
+    r.copy.kind = names[_i].kind;
+    r.copy.from_kind = names[_i].from;
+    r.copy.to_kind = names[_i].to;
+    snprintf(want, sizeof(want), "\"name\": \"%s\"", names[_i].name);
+    ck_assert_ptr_nonnull(strstr(work_text(&r, &no_link), want));
 }
 END_TEST
 
@@ -569,7 +581,8 @@ Suite *suite_json_gpu(void)
     tcase_add_test(work, writes_a_whole_graph);
     tcase_add_test(work, writes_a_copy);
     tcase_add_test(work, copy_without_duration_has_no_bandwidth);
-    tcase_add_test(work, names_copies_as_kineto_does);
+    tcase_add_loop_test(work, names_copies_and_fills_as_kineto_does, 0,
+                        sizeof(names) / sizeof(names[0]));
     tcase_add_test(work, writes_a_copy_between_devices);
     tcase_add_test(work, writes_a_memset);
     suite_add_tcase(suite, work);
