@@ -16,6 +16,7 @@
 
 #include "writer/base/action.h"
 #include "writer/os/apart.h"
+#include "writer/base/arg_item.h"
 #include "writer/base/clock.h"
 #include "writer/os/close_range.h"
 #include "writer/stack/demangle.h"
@@ -40,6 +41,7 @@
 #include "writer/stack/symbols.h"
 #include "writer/record/thread_log.h"
 #include "writer/base/train_time.h"
+#include "writer/base/utf8.h"
 
 #define CPROF_VERSION "0.1.0"
 

@@ -7,33 +7,24 @@
 
 #define NUMBERS_MOST 30u /* of a list, as in Kineto (kTruncatLength) */
 
-static bool put_key(struct args *to, enum arg_type type, const char *key, size_t more)
+static void put_arg(struct args *to, enum arg_type type, const char *key, const void *bytes,
+                    uint32_t len)
 {
-    uint16_t len = (uint16_t)strlen(key);
-    if ((size_t)(to->end - to->at) < 3 + len + more)
-        return false;
-    *to->at++ = (uint8_t)type;
-    memcpy(to->at, &len, 2);
-    memcpy(to->at + 2, key, len);
-    to->at += 2 + len;
-    return true;
+    size_t key_len = strlen(key);
+    if ((size_t)(to->end - to->at) >= ARG_HEAD + key_len + sizeof len + len)
+        to->at += put_arg_bytes(to->at, type, key, key_len, bytes, len);
 }
 
 void args_put_int(struct args *to, const char *key, int64_t value)
 {
-    if (!put_key(to, ARG_INT, key, sizeof value))
-        return;
-    memcpy(to->at, &value, sizeof value);
-    to->at += sizeof value;
+    size_t key_len = strlen(key);
+    if ((size_t)(to->end - to->at) >= ARG_HEAD + key_len + sizeof value)
+        to->at += put_arg_number(to->at, ARG_INT, key, key_len, &value);
 }
 
 void args_put_bytes(struct args *to, const char *key, const char *text, uint32_t len)
 {
-    if (!put_key(to, ARG_TEXT, key, sizeof len + len))
-        return;
-    memcpy(to->at, &len, sizeof len);
-    memcpy(to->at + sizeof len, text, len);
-    to->at += sizeof len + len;
+    put_arg(to, ARG_TEXT, key, text, len);
 }
 
 void args_put_text(struct args *to, const char *key, const char *text)
@@ -75,11 +66,8 @@ void args_put_numbers(struct args *to, const char *key, const struct torch_numbe
 
 void args_put_shapes(struct args *to, const uint8_t *shapes, uint32_t n)
 {
-    if (n == 0 || !put_key(to, ARG_SHAPES, "", sizeof n + n))
-        return;
-    memcpy(to->at, &n, sizeof n);
-    memcpy(to->at + sizeof n, shapes, n);
-    to->at += sizeof n + n;
+    if (n)
+        put_arg(to, ARG_SHAPES, "", shapes, n);
 }
 
 void args_put_peer(struct args *to, const struct collective *what)

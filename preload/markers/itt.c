@@ -124,7 +124,8 @@ static void add_domain(struct thread_log *log, struct open_span *span, const cha
     size_t len = strnlen(domain, ARGS_MOST);
     uint8_t *room = span_data_room(log, span, (uint32_t)len + 16);
     if (room)
-        span_data_done(log, span, DATA_ARGS, itt_text_item(room, "domain", 6, domain, len));
+        span_data_done(log, span, DATA_ARGS,
+                       put_arg_bytes(room, ARG_TEXT, "domain", 6, domain, len));
 }
 
 static struct open_span *open_task(struct thread_log *log, const void *key, const char *name,
@@ -149,9 +150,11 @@ static void put_instant(struct thread_log *log, const char *name, const char *do
     uint32_t used = 0;
     struct extras stack;
     if (data && is_shown(domain))
-        used += itt_text_item(data, "domain", 6, domain, strnlen(domain, ARGS_MOST));
+        used += put_arg_bytes(data, ARG_TEXT, "domain", 6, domain,
+                              (uint32_t)strnlen(domain, ARGS_MOST));
     if (data && text)
-        used += itt_text_item(data + used, key, strlen(key), text, strnlen(text, ARGS_MOST));
+        used += put_arg_bytes(data + used, ARG_TEXT, key, strlen(key), text,
+                              (uint32_t)strnlen(text, ARGS_MOST));
     emit_instant(log, CAT_USER_ANNOTATION, REC_MARKER, name, (uint32_t)strnlen(name, ITT_NAME_MOST),
                  used ? DATA_ARGS : DATA_NONE, data, used, stacks_of_point(log, &stack));
 }
@@ -275,9 +278,9 @@ static void task_begin_overlapped(const struct itt_domain *domain, struct itt_id
     struct itt_running *task = log || marks ? itt_running_add(domain, id, marks) : NULL;
     if (log && task) {
         uint8_t data[ARGS_MOST + 64];
-        uint32_t used = is_shown(shown)
-                            ? itt_text_item(data, "domain", 6, shown, strnlen(shown, ARGS_MOST))
-                            : 0;
+        uint32_t used = is_shown(shown) ? put_arg_bytes(data, ARG_TEXT, "domain", 6, shown,
+                                                        (uint32_t)strnlen(shown, ARGS_MOST))
+                                        : 0;
         itt_running_set_range(task,
                               async_open(log, CAT_USER_ANNOTATION, REC_MARKER | REC_TASK, text,
                                          (uint32_t)strnlen(text, ITT_NAME_MOST), data, used));
@@ -341,8 +344,7 @@ static struct open_span *innermost(struct thread_log *log, struct itt_id id)
 static uint8_t *add_room(struct thread_log *log, struct open_span *span, size_t key_len,
                          size_t value_len)
 {
-    return span_data_room(log, span,
-                          (uint32_t)(ITT_ITEM_HEAD + key_len + sizeof(uint32_t) + value_len));
+    return span_data_room(log, span, (uint32_t)(ARG_HEAD + key_len + sizeof(uint32_t) + value_len));
 }
 
 static void add_done(struct thread_log *log, struct open_span *span, uint32_t used)
@@ -365,7 +367,7 @@ static void metadata_str_add(const struct itt_domain *domain, struct itt_id id,
     size_t key_len = strnlen(key, ARGS_MOST);
     uint8_t *room = span ? add_room(log, span, key_len, len) : NULL;
     if (room)
-        add_done(log, span, itt_text_item(room, key, key_len, data, len));
+        add_done(log, span, put_arg_bytes(room, ARG_TEXT, key, key_len, data, (uint32_t)len));
     leave();
 }
 
@@ -393,7 +395,7 @@ static void metadata_add(const struct itt_domain *domain, struct itt_id id,
         uint8_t *room = add_room(log, span, (size_t)len, 8);
         if (!room)
             break;
-        add_done(log, span, itt_number_item(room, item, key, (size_t)len, bits));
+        add_done(log, span, put_arg_number(room, item, key, (size_t)len, &bits));
     }
     leave();
 }
@@ -504,11 +506,11 @@ static void put_counter(struct itt_cell *cell)
     if (!log)
         return;
     uint64_t value = atomic_load_explicit(&cell->value, memory_order_relaxed), bits;
-    uint8_t data[ITT_ITEM_HEAD + 8];
+    uint8_t data[ARG_HEAD + 8];
     int item = itt_number_at(cell->type, &value, 0, &bits);
     if (item >= 0)
         emit_counter(log, REC_MARKER, cell->text, cell->text_len, data,
-                     itt_number_item(data, item, "", 0, bits));
+                     put_arg_number(data, item, "", 0, &bits));
     else
         misuse();
     leave();

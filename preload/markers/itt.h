@@ -89,18 +89,9 @@ _Static_assert(offsetof(struct itt_domain, name) == 8 && sizeof(struct itt_domai
 
 #define ITT_NAME_MOST (1u << 16) /* most bytes of a name */
 
-#define ITT_ITEM_HEAD 3u /* type and key length of a DATA_ARGS item */
-
-/* Writes a text as an item of DATA_ARGS. Returns its size: ITT_ITEM_HEAD + 4 + key + text bytes.
- * Any thread. */
-uint32_t itt_text_item(uint8_t *to, const char *key, size_t key_len, const char *text, size_t len);
-
 /* Reads number `i` of an array of this type into 8 bytes. Returns its item's type; -1: unknown type
  * or not finite. Any thread. */
 int itt_number_at(int type, const void *data, size_t i, uint64_t *bits);
-
-/* Writes such a number as an item. Returns its size: ITT_ITEM_HEAD + 8 + key bytes. Any thread. */
-uint32_t itt_number_item(uint8_t *to, int item, const char *key, size_t key_len, uint64_t bits);
 
 struct itt_running;
 

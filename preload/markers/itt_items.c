@@ -1,23 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes values from ITT clients as items of DATA_ARGS; see itt.h. Pure; any thread. */
+/* Reads numbers of ITT clients; see itt.h. Pure; any thread. */
 #include "preload/markers/itt.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "writer/writer.h"
-
-uint32_t itt_text_item(uint8_t *to, const char *key, size_t key_len, const char *text, size_t len)
-{
-    uint16_t keyed = (uint16_t)key_len;
-    uint32_t said = (uint32_t)len;
-    *to = ARG_TEXT;
-    memcpy(to + 1, &keyed, sizeof keyed);
-    memcpy(to + ITT_ITEM_HEAD, key, key_len);
-    memcpy(to + ITT_ITEM_HEAD + key_len, &said, sizeof said);
-    memcpy(to + ITT_ITEM_HEAD + key_len + sizeof said, text, len);
-    return (uint32_t)(ITT_ITEM_HEAD + key_len + sizeof said + len);
-}
 
 int itt_number_at(int type, const void *data, size_t i, uint64_t *bits)
 {
@@ -73,14 +61,4 @@ int itt_number_at(int type, const void *data, size_t i, uint64_t *bits)
     }
     memcpy(bits, &whole, 8);
     return ARG_INT;
-}
-
-uint32_t itt_number_item(uint8_t *to, int item, const char *key, size_t key_len, uint64_t bits)
-{
-    uint16_t keyed = (uint16_t)key_len;
-    *to = (uint8_t)item;
-    memcpy(to + 1, &keyed, sizeof keyed);
-    memcpy(to + ITT_ITEM_HEAD, key, key_len);
-    memcpy(to + ITT_ITEM_HEAD + key_len, &bits, 8);
-    return (uint32_t)(ITT_ITEM_HEAD + key_len + 8);
 }

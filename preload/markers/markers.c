@@ -35,8 +35,7 @@
 #define CATEGORY_MOST    4096u       /* bytes of joined categories */
 #define COUNTER_BYTES    2048u       /* of one counter record; more series make more records */
 #define SERIES_MOST      1024u       /* bytes of a series' name */
-#define ITEM_HEAD        3u          /* type and key length of a DATA_ARGS item */
-#define CATEGORY_ITEM    (ITEM_HEAD + 4u + CATEGORY_MOST)
+#define CATEGORY_ITEM    (ARG_HEAD + 4u + CATEGORY_MOST)
 /* Half of the address space that is the kernel's; low addresses may be heap in a non-PIE
  * program. */
 #define RANGE_KEYS (~(UINTPTR_MAX >> 1))
@@ -353,18 +352,6 @@ void cprof_mark(const char *name)
     guard_leave();
 }
 
-/* Writes an item of DATA_ARGS with an 8-byte value. Returns the end of it. */
-static uint8_t *put_item(uint8_t *to, enum arg_type type, const char *key, size_t key_len,
-                         const void *value)
-{
-    uint16_t len = (uint16_t)key_len;
-    *to = (uint8_t)type;
-    memcpy(to + 1, &len, sizeof len);
-    memcpy(to + ITEM_HEAD, key, len);
-    memcpy(to + ITEM_HEAD + len, value, 8);
-    return to + ITEM_HEAD + len + 8;
-}
-
 /* Records one sample of n series with 8-byte values, in as many records as needed. */
 static void put_counter(struct thread_log *log, const struct cprof_marker *m, int flags, size_t n,
                         const char *const *series, enum arg_type type, const void *values)
@@ -386,11 +373,11 @@ static void put_counter(struct thread_log *log, const struct cprof_marker *m, in
             thread_log_lost(log, LOSS_TEXT, 1);
             len = SERIES_MOST;
         }
-        if (ITEM_HEAD + len + 8 > (size_t)(end - to)) {
+        if (ARG_HEAD + len + 8 > (size_t)(end - to)) {
             emit_counter(log, (uint8_t)flags, m->text, m->name, data, (uint32_t)(to - data));
             to = first;
         }
-        to = put_item(to, type, key, len, value);
+        to += put_arg_number(to, type, key, len, value);
     }
     if (to > first)
         emit_counter(log, (uint8_t)flags, m->text, m->name, data, (uint32_t)(to - data));
@@ -423,14 +410,6 @@ void cprof_marker_counter_int(struct cprof_marker *marker, size_t n, const char 
 }
 
 /* ---- making markers -------------------------------------------------------------------------- */
-
-static uint32_t bucket_of(const char *name, size_t len)
-{
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-    return (hash ^ hash >> 16) & (BUCKETS - 1);
-}
 
 /* The marker of this name in a chain that ends at `end`. */
 static struct cprof_marker *search(struct cprof_marker *m, const struct cprof_marker *end,
@@ -497,7 +476,7 @@ static struct cprof_marker *make_marker(const char *name, size_t len,
     char category[CATEGORY_MOST];
     struct cprof_marker_options o = options_from(given);
     uint32_t joined = (uint32_t)join_categories(&o, category);
-    uint32_t item = joined ? ITEM_HEAD + (uint32_t)sizeof joined + joined : 0;
+    uint32_t item = joined ? ARG_HEAD + (uint32_t)sizeof joined + joined : 0;
     int64_t number = marker_number(len + item);
     if (number < 0)
         return NULL;
@@ -521,13 +500,8 @@ static struct cprof_marker *make_marker(const char *name, size_t len,
         writer_want_skipped();
     }
     memcpy(m->text, name, len);
-    if (item) { /* json.c makes the item with an empty key the event's category */
-        char *to = m->text + len;
-        memset(to, 0, ITEM_HEAD);
-        *to = ARG_TEXT;
-        memcpy(to + ITEM_HEAD, &joined, sizeof joined);
-        memcpy(to + ITEM_HEAD + sizeof joined, category, joined);
-    }
+    if (item) /* json.c makes the item with an empty key the event's category */
+        put_arg_bytes((uint8_t *)m->text + len, ARG_TEXT, "", 0, category, joined);
     return m;
 }
 
@@ -556,7 +530,7 @@ struct cprof_marker *cprof_marker(const char *name, const struct cprof_marker_op
         return NULL;
     int saved = errno;
     size_t len = strnlen(name, NAME_MOST);
-    struct cprof_marker *_Atomic *bucket = &table[bucket_of(name, len)];
+    struct cprof_marker *_Atomic *bucket = &table[hash_text(name, len) % BUCKETS];
     struct cprof_marker *seen = atomic_load_explicit(bucket, memory_order_acquire);
     struct cprof_marker *m = search(seen, NULL, name, len);
     if (!m && (m = make_marker(name, len, options)))

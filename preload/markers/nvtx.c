@@ -167,8 +167,7 @@ static struct message message_in(attributes a, char room[NVTX_WIDE_MOST])
 static uint32_t put_payload(uint8_t *to, attributes a)
 {
     static const char key[] = "payload";
-    const uint16_t key_len = sizeof key - 1;
-    uint8_t *value = to + 3 + key_len;
+    const size_t key_len = sizeof key - 1;
     int64_t whole = a->payload.i64;
     double real = a->payload.f64;
     char digits[24];
@@ -195,16 +194,11 @@ static uint32_t put_payload(uint8_t *to, attributes a)
         return 0;
     }
     bool is_real = a->payload_type == NVTX_DOUBLE || a->payload_type == NVTX_FLOAT;
-    *to = n ? ARG_TEXT : is_real ? ARG_REAL : ARG_INT;
-    memcpy(to + 1, &key_len, sizeof key_len);
-    memcpy(to + 3, key, key_len);
-    if (n) {
-        memcpy(value, &n, sizeof n);
-        memcpy(value + sizeof n, digits, n);
-        return 3 + key_len + (uint32_t)sizeof n + n;
-    }
-    memcpy(value, is_real ? (const void *)&real : &whole, 8);
-    return 3u + key_len + 8;
+    if (n)
+        return put_arg_bytes(to, ARG_TEXT, key, key_len, digits, n);
+    if (is_real)
+        return put_arg_number(to, ARG_REAL, key, key_len, &real);
+    return put_arg_number(to, ARG_INT, key, key_len, &whole);
 }
 
 /* Most bytes that put_data() writes. */

@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "writer/writer.h"
 
-#define BUCKETS      (1u << 16) /* of strings; a power of two. Programs put numbers into strings */
+#define BUCKETS      (1u << 16) /* of strings. Programs put numbers into strings */
 #define CATEGORIES   4096u      /* places for named categories; a power of two */
 #define STRINGS_MOST (1u << 18)
 #define BYTES_MOST   (64u << 20) /* of all strings */
-#define ITEM_HEAD    3u          /* type and key length of a DATA_ARGS item */
 
 /* Maps a domain's category to its name. A place is taken for ever; its name may change. */
 struct named_category {
@@ -36,14 +36,6 @@ static void *too_many(const char *what)
         log_warn("too many different NVTX %s: ranges and marks are recorded without new ones",
                  what);
     return NULL;
-}
-
-static uint32_t hash_of_text(const char *text, size_t len)
-{
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
-    return hash ^ hash >> 16;
 }
 
 static struct nvtx_string *search(struct nvtx_string *s, const struct nvtx_string *end,
@@ -74,7 +66,7 @@ struct nvtx_string *nvtx_string(const char *text, size_t len)
     int saved = errno;
     if (len > NVTX_STRING_MOST)
         len = NVTX_STRING_MOST;
-    struct nvtx_string *_Atomic *bucket = &strings[hash_of_text(text, len) & (BUCKETS - 1)];
+    struct nvtx_string *_Atomic *bucket = &strings[hash_text(text, len) % BUCKETS];
     struct nvtx_string *seen = atomic_load_explicit(bucket, memory_order_acquire);
     struct nvtx_string *s = search(seen, NULL, text, len);
     if (!s && (s = make_string(text, len))) {
@@ -96,16 +88,9 @@ struct nvtx_string *nvtx_string(const char *text, size_t len)
 /* Writes a text item of at most NVTX_ITEM_MOST bytes; cuts the text. Returns its length. */
 static uint32_t put_name_text(uint8_t *to, const char *key, const char *text, uint32_t len)
 {
-    uint16_t key_len = (uint16_t)strlen(key);
-    uint32_t head = ITEM_HEAD + key_len + (uint32_t)sizeof len;
-    if (len > NVTX_ITEM_MOST - head)
-        len = NVTX_ITEM_MOST - head;
-    *to = ARG_TEXT;
-    memcpy(to + 1, &key_len, sizeof key_len);
-    memcpy(to + ITEM_HEAD, key, key_len);
-    memcpy(to + ITEM_HEAD + key_len, &len, sizeof len);
-    memcpy(to + head, text, len);
-    return head + len;
+    size_t key_len = strlen(key);
+    uint32_t most = NVTX_ITEM_MOST - ARG_HEAD - (uint32_t)(key_len + sizeof len);
+    return put_arg_bytes(to, ARG_TEXT, key, key_len, text, len < most ? len : most);
 }
 
 static struct nvtx_domain *make_domain(uint32_t number, const struct nvtx_string *name)
@@ -181,29 +166,11 @@ uint32_t nvtx_category_item(uint32_t domain, uint32_t category, uint8_t *room)
         c ? atomic_load_explicit(&c->name, memory_order_acquire) : NULL;
     if (name)
         return put_name_text(room, "category", name->text, name->len);
-    static const uint16_t key_len = sizeof "category" - 1;
     int64_t value = category;
-    *room = ARG_INT;
-    memcpy(room + 1, &key_len, sizeof key_len);
-    memcpy(room + ITEM_HEAD, "category", key_len);
-    memcpy(room + ITEM_HEAD + key_len, &value, sizeof value);
-    return ITEM_HEAD + key_len + (uint32_t)sizeof value;
+    return put_arg_number(room, ARG_INT, "category", sizeof "category" - 1, &value);
 }
 
 size_t nvtx_utf8(const wchar_t *text, char *out, size_t size)
 {
-    size_t len = 0;
-    for (; text && *text; text++) {
-        uint32_t c = (uint32_t)*text;
-        if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-            c = 0xfffd;
-        unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-        if (len + more + 1 > size)
-            break;
-        static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
-        out[len++] = (char)(first[more] | c >> 6 * more);
-        while (more--)
-            out[len++] = (char)(0x80 | (c >> 6 * more & 0x3f));
-    }
-    return len;
+    return text ? utf8_text(text, sizeof *text, wcsnlen(text, size), out, size) : 0;
 }

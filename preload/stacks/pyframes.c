@@ -393,36 +393,6 @@ int32_t pyframes_line(enum pyframes_table encoding, const uint8_t *table, size_t
 
 /* ---- names ---- */
 
-static unsigned put_utf8(char to[4], uint32_t c)
-{
-    if (c < 0x80)
-        return to[0] = (char)c, 1;
-    if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
-        c = 0xfffd;
-    unsigned more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
-    to[0] = (char)(lead[more] | c >> 6 * more);
-    for (unsigned i = 1; i <= more; i++)
-        to[i] = (char)(0x80 | (c >> 6 * (more - i) & 63));
-    return more + 1;
-}
-
-uint32_t pyframes_utf8(const void *text, unsigned width, size_t n, char *out, uint32_t size)
-{
-    uint32_t used = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t c = 0; /* little endian */
-        memcpy(&c, (const char *)text + i * width, width);
-        char bytes[4];
-        unsigned more = put_utf8(bytes, c);
-        if (used + more > size)
-            break;
-        memcpy(out + used, bytes, more);
-        used += more;
-    }
-    return used;
-}
-
 static uint32_t describe_text(const struct pyframes_layout *l, const void *text, char *room,
                               uint32_t size, const char **out)
 {
@@ -437,7 +407,7 @@ static uint32_t describe_text(const struct pyframes_layout *l, const void *text,
     *out = ascii ? chars : room;
     if (ascii)
         return (uint32_t)(n < size ? n : size);
-    return pyframes_utf8(chars, width, n, room, size);
+    return utf8_text(chars, width, n, room, size);
 }
 
 void pyframes_describe(const struct pyframe *frame, struct pyframe_text *out)

@@ -72,8 +72,4 @@ uint64_t pyframes_print(const void *bytes, size_t n, uint64_t seed);
 int32_t pyframes_line(enum pyframes_table encoding, const uint8_t *table, size_t size,
                       int32_t first_line, int32_t instruction);
 
-/* Converts `n` code points of `width` (1, 2 or 4) bytes to UTF-8, whole characters in at most
- * `size` bytes. Lone surrogates become U+FFFD. Returns the bytes used. Pure. */
-uint32_t pyframes_utf8(const void *text, unsigned width, size_t n, char *out, uint32_t size);
-
 #endif

@@ -5,6 +5,7 @@
 #define WRITER_BASE_BASE_H
 
 #include "writer/base/action.h"
+#include "writer/base/arg_item.h"
 #include "writer/base/buf.h"
 #include "writer/base/clock.h"
 #include "writer/base/flop_class.h"
@@ -18,6 +19,7 @@
 #include "writer/base/run_state.h"
 #include "writer/base/space.h"
 #include "writer/base/train_time.h"
+#include "writer/base/utf8.h"
 #include "writer/base/wake.h"
 
 #endif

@@ -109,7 +109,7 @@ static struct text token_text(struct json_tree *t, const struct json_scan *s, bo
     char *first = t->strings.data + t->strings.len, *to = first;
     while (from < end) {
         if (*from == '\\')
-            to = json_put_utf8(to, json_escaped(&from, end));
+            to = put_utf8(to, json_escaped(&from, end));
         else
             *to++ = *from++;
     }

@@ -16,7 +16,7 @@ static char *copy_special(char *to, const char **from, const char *end, const ch
         uint32_t c = json_escaped(from, end);
         *what = "half of a surrogate pair";
         if (c >= 0x80)
-            return c >> 11 == 0xd800 >> 11 ? NULL : json_put_utf8(to, c);
+            return c >> 11 == 0xd800 >> 11 ? NULL : put_utf8(to, c);
         char byte = (char)c;
         return json_escape(to, &byte, 1);
     }

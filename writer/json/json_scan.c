@@ -101,17 +101,6 @@ uint32_t json_escaped(const char **text, const char *end)
     return 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
 }
 
-char *json_put_utf8(char *to, uint32_t c)
-{
-    c = c >> 11 == 0xd800 >> 11 ? 0xfffd : c;
-    unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
-    *to++ = (char)(first[more] | c >> 6 * more);
-    while (more-- > 0)
-        *to++ = (char)(0x80 | (c >> 6 * more & 0x3f));
-    return to;
-}
-
 /* ---- numbers and words ---- */
 
 static bool scan_digits(struct json_scan *s)

@@ -45,8 +45,4 @@ enum json_token json_scan_next(struct json_scan *s);
  * 0xdfff: half of a surrogate pair. */
 uint32_t json_escaped(const char **text, const char *end);
 
-/* Writes a character as UTF-8, half a pair as U+FFFD, and returns the end: at most 4 bytes, never
- * more than its escape. */
-char *json_put_utf8(char *to, uint32_t c);
-
 #endif

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "writer/base/base.h"
+
 #define NODES_PER_STACK 8u /* stacks share most of their frames */
 #define TEXT_PER_STACK  128u
 #define NODES_MOST      (1u << 27)
@@ -164,14 +166,6 @@ static uint32_t node_of(uint32_t caller, uint32_t frame)
     return publish(&nodes, print, id);
 }
 
-/* FNV-1a over 64 bits; mixed later, because slots hold only the upper half. */
-static uint64_t print_of(const char *text, uint32_t n, uint64_t print)
-{
-    for (uint32_t i = 0; i < n; i++)
-        print = (print ^ (uint8_t)text[i]) * 1099511628211u;
-    return print;
-}
-
 /* Stores file and name one after the other. False: no room. */
 static bool keep_text(struct stack_frame *f, const char *file, const char *name)
 {
@@ -206,8 +200,7 @@ uint32_t stack_table_python(uint32_t caller, const char *file, uint32_t file_len
     struct stack_frame f = {.file_len = (uint16_t)(file_len < 4096 ? file_len : 4096),
                             .name_len = (uint16_t)(name_len < 4096 ? name_len : 4096),
                             .line = line};
-    uint64_t print = print_of(file, f.file_len, 14695981039346656037u);
-    print = print_of(name, f.name_len, (print ^ 0x100) * 1099511628211u);
+    uint64_t print = hash_text(file, f.file_len) * 1099511628211u ^ hash_text(name, f.name_len);
     f.print = mix(print ^ (uint64_t)(uint32_t)line << 32);
     return node_of(caller, frame_of(&f, file, name));
 }

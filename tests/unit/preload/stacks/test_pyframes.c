@@ -117,32 +117,6 @@ START_TEST(survives_random_line_tables)
 }
 END_TEST
 
-static const char *utf8(const void *text, unsigned width, size_t n, uint32_t size)
-{
-    static char out[64];
-    uint32_t used = pyframes_utf8(text, width, n, out, size);
-    ck_assert_uint_le(used, size);
-    out[used] = '\0';
-    return out;
-}
-
-START_TEST(converts_strings_to_utf8)
-{
-    static const uint8_t one[] = {'a', 0xe9, 'z'};
-    static const uint16_t two[] = {'a', 0x540d, 0xe9};
-    static const uint32_t four[] = {'a', 0x1f600, 0x540d};
-    static const uint16_t surrogate[] = {0xdcff, 'b'};
-    ck_assert_str_eq(utf8(one, 1, 3, 60), "aéz");
-    ck_assert_str_eq(utf8(two, 2, 3, 60), "a名é");
-    ck_assert_str_eq(utf8(four, 4, 3, 60), "a😀名");
-    ck_assert_str_eq(utf8(surrogate, 2, 2, 60), "\xef\xbf\xbd"
-                                                "b");
-    ck_assert_str_eq(utf8(four, 4, 3, 5), "a😀"); /* cut between characters */
-    ck_assert_str_eq(utf8(four, 4, 3, 4), "a");
-    ck_assert_str_eq(utf8(one, 1, 0, 60), "");
-}
-END_TEST
-
 static int by_value(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -265,7 +239,6 @@ Suite *suite_pyframes(void)
     tcase_add_test(all, reads_line_tables_of_each_version);
     tcase_add_test(all, handles_instructions_outside_the_table);
     tcase_add_test(all, survives_random_line_tables);
-    tcase_add_test(all, converts_strings_to_utf8);
     tcase_add_test(all, different_texts_have_different_hashes);
     tcase_add_test(all, knows_python_3_9_to_3_13);
     tcase_add_test(all, reads_the_published_layout);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of writer/base/buf.h: growth, limits and formatted text. */
+/* Tests of writer/base/buf.h and utf8.h: growth, limits, formatted text, characters. */
 #include "writer/base/buf.h"
+#include "writer/base/utf8.h"
 
 #include <check.h>
 #include <stdint.h>
@@ -111,6 +112,34 @@ START_TEST(formats_text_of_any_length)
 }
 END_TEST
 
+static const char *utf8(const void *text, unsigned width, size_t n, uint32_t size)
+{
+    static char out[64];
+    uint32_t used = utf8_text(text, width, n, out, size);
+    ck_assert_uint_le(used, size);
+    out[used] = '\0';
+    return out;
+}
+
+START_TEST(converts_strings_to_utf8)
+{
+    static const uint8_t one[] = {'a', 0xe9, 'z'};
+    static const uint16_t two[] = {'a', 0x540d, 0xe9};
+    static const uint32_t four[] = {'a', 0x1f600, 0x540d};
+    static const uint32_t none[] = {0x110000, UINT32_MAX, 0xd800, 0xe000};
+    static const uint16_t surrogate[] = {0xdcff, 'b'};
+    ck_assert_str_eq(utf8(one, 1, 3, 60), "aéz");
+    ck_assert_str_eq(utf8(two, 2, 3, 60), "a名é");
+    ck_assert_str_eq(utf8(four, 4, 3, 60), "a😀名");
+    ck_assert_str_eq(utf8(surrogate, 2, 2, 60), "\xef\xbf\xbd"
+                                                "b");
+    ck_assert_str_eq(utf8(none, 4, 4, 60), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xee\x80\x80");
+    ck_assert_str_eq(utf8(four, 4, 3, 5), "a😀"); /* cut between characters */
+    ck_assert_str_eq(utf8(four, 4, 3, 4), "a");
+    ck_assert_str_eq(utf8(one, 1, 0, 60), "");
+}
+END_TEST
+
 Suite *suite_buf(void)
 {
     Suite *suite = suite_create("buf");
@@ -121,6 +150,7 @@ Suite *suite_buf(void)
     tcase_add_test(all, fails_beyond_the_limit_until_reset);
     tcase_add_test(all, impossible_sizes_fail_and_keep_the_text);
     tcase_add_test(all, formats_text_of_any_length);
+    tcase_add_test(all, converts_strings_to_utf8);
     suite_add_tcase(suite, all);
     return suite;
 }
