@@ -23,8 +23,7 @@ static uint64_t id_of(void *node)
 /* Tells once, because CUPTI does not report what it leaves out. */
 static void warn_conditional(void)
 {
-    static _Atomic bool said;
-    if (atomic_exchange(&said, true))
+    if (!once_here())
         return;
     log_warn(
         "a CUDA graph has conditional nodes; CUPTI records only the first iteration of a loop");

@@ -97,15 +97,12 @@ static int write_file(const char *path, const struct buf *b)
 
 void dump_end(const char *folder, uint32_t version, uint32_t flags)
 {
-    static bool said;
     char path[PATH_MAX];
     struct buf b = {0};
     snprintf(path, sizeof path, "%s/cupti-%u-%u.bin", folder, version, files++);
     put_all(&b, version, flags);
     int error = b.failed ? ENOMEM : write_file(path, &b);
     buf_free(&b);
-    if (error && !said) {
-        said = true;
+    if (error && once_here())
         log_warn("%s: cannot write this buffer of CUPTI: %s", path, strerror(error));
-    }
 }

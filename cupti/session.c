@@ -94,8 +94,6 @@ static _Atomic bool reacts_late;
 static struct held_back holder_before; /* restored when the holder releases the lock */
 static bool calls_on;                  /* switch_on() enabled calls */
 static _Atomic bool filtered;          /* switch_filter() was called for them; read anywhere */
-static bool told_back;                 /* a return to CUPTI was logged */
-static bool told_other;                /* another client was logged */
 
 /* cprof thread. */
 static enum gpu_want wanted;
@@ -250,12 +248,10 @@ static void no_gpu(const char *doing, int result)
 static void warn_other(bool from_start)
 {
     writer_gap(OTHER_NOTE, true);
-    if (!told_other) {
+    if (once_here())
         log_warn(
             "another CUPTI client %s; its GPU activity is not recorded by cprof, CUDA calls are",
             from_start ? "is at work in this process" : "begins in this process");
-    }
-    told_other = true;
 }
 
 static void check_graphs(void)
@@ -349,9 +345,8 @@ static void retake_cupti(void)
     if (result != CUPTI_OK || away)
         return;
     writer_gap(OTHER_NOTE, false);
-    if (!told_back)
+    if (once_here())
         log_info("the other CUPTI client is idle; GPU activity is recorded again");
-    told_back = true;
 }
 
 void gpu_configure(const struct gpu_options *given)
@@ -420,7 +415,6 @@ static void note_other(enum gpu_other what, int kind)
 
 static void flush(uint32_t flag)
 {
-    static _Atomic bool said; /* any thread */
     bool forced = flag == CUPTI_FLUSH_FORCED;
     uint64_t began = clock_ticks();
     atomic_store(&flushing_since, clock_monotonic_ns());
@@ -430,7 +424,7 @@ static void flush(uint32_t flag)
         buffers_await(began, LATE_MS);
     buffers_forced(false);
     atomic_store(&flushing_since, 0);
-    if (result == CUPTI_OK || atomic_exchange(&said, true))
+    if (result == CUPTI_OK || !once_here())
         return;
     log_warn(
         "CUPTI (%s) cannot flush: %s (%d); GPU activity in buffers that are not full is missing",

@@ -527,12 +527,9 @@ static bool is_to_flush(const struct window *w, bool force)
 
 static void add_knot(void)
 {
-    static bool said;
-    if (clock_knot() && !said) {
-        said = true;
+    if (clock_knot() && once_here())
         writer_note(
             "the wall clock was set during the recording: times continue as if it had not been");
-    }
 }
 
 static void flush_windows(bool force)

@@ -72,6 +72,13 @@ void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));  /
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* as log_error */
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2))); /* as log_error */
 
+/* True the first time that this place is reached: `if (once_here()) log_warn(…);`. Any thread. */
+#define once_here()                                                                                \
+    ({                                                                                             \
+        static _Atomic bool was_here_;                                                             \
+        !atomic_exchange(&was_here_, true);                                                        \
+    })
+
 /* As log_info(), but not limited in number: for the exit line. */
 void log_last(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

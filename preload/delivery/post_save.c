@@ -44,7 +44,7 @@ static const char **given; /* environment of the running program */
 static uint64_t due_ns;    /* end of the pause, while PAUSING */
 static uint64_t left_out, upload_failures, uploads, command_failures, commands;
 static uint64_t stop_ns; /* when the exit began to wait; 0: not yet */
-static bool told, gave_up;
+static bool gave_up;
 
 /* Written at wake-up, read-only afterwards. */
 static const struct config *config;
@@ -437,11 +437,9 @@ static int poll_at_exit(void)
     uint64_t now = clock_monotonic_ns();
     stop_ns = stop_ns ? stop_ns : now;
     uint64_t waited_ms = (now - stop_ns) / 1000000u;
-    if (first && !told && waited_ms > SAY_AFTER_MS) {
-        told = true;
+    if (first && waited_ms > SAY_AFTER_MS && once_here())
         log_info("waiting for the upload or the command of %s, at most %" PRId64 " ms",
                  saved_shown(first->file.path), config->upload_deadline_ms);
-    }
     if (first && !gave_up && waited_ms >= (uint64_t)config->upload_deadline_ms)
         give_up_command();
     if (!first || (gave_up && !running)) {

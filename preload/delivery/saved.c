@@ -41,15 +41,13 @@ static uint64_t last_window;           /* cprof thread only */
 
 bool saved_look(struct saved_file *file, const struct saved_trace *trace)
 {
-    static bool said;
     *file = (struct saved_file){.window = trace->window};
     if (!file_identity_look(trace->path, &file->identity, &file->size))
         return false;
     if (!file_identity_same(&file->identity, &trace->file)) {
-        if (!said)
+        if (once_here())
             log_warn("%s: another file has taken the trace's name; cprof does not touch it",
                      trace->path);
-        said = true;
         return false;
     }
     file->rest = trace->partial && !trace->markless && trace->last_step < trace->first_step;
@@ -190,11 +188,9 @@ static void tell_run(char *line, size_t len)
 
 int saved_poll(bool stopping)
 {
-    static bool told;
     char line[1 + 128];
-    if (!stopping || told)
+    if (!stopping || !once_here())
         return -1;
-    told = true;
     int n = snprintf(line + 1, sizeof line - 1, "{\"ended\": %d, \"unreached\": %" PRId64 "}\n",
                      (int)getpid(), steps_unreached());
     tell_run(line + 1, (size_t)n);
@@ -215,7 +211,7 @@ const char *saved_shown(const char *path)
 void saved_add_line(const struct saved_trace *trace, const struct saved_file *file,
                     const char *remote, int64_t keep)
 {
-    static bool said, taken; /* taken: the settings give a trace this name, so no line is added */
+    static bool taken; /* the settings give a trace this name, so no line is added */
     char path[PATH_MAX], line[1 + LINE_MOST];
     size_t len = make_line(line + 1, LINE_MOST, trace, file, remote, keep);
     const char *slash = strrchr(file->path, '/');
@@ -226,21 +222,17 @@ void saved_add_line(const struct saved_trace *trace, const struct saved_file *fi
                 : taken                                       ? EEXIST
                                                               : append(path, line + 1, len, true);
     tell_run(line + 1, len);
-    if (error && !said) {
-        said = true;
+    if (error && once_here())
         log_warn("%s: cannot add the trace to the list: %s; the trace itself is complete", path,
                  strerror(error));
-    }
 }
 
 /* ---- retention ---- */
 
 static void remove_file(const struct saved_file *file)
 {
-    static bool said;
     bool same = file_identity_has_name(&file->identity, file->path);
-    if (same && unlink(file->path) != 0 && errno != ENOENT && !said) {
-        said = true;
+    if (same && unlink(file->path) != 0 && errno != ENOENT && once_here()) {
         log_warn("%s: cannot remove the trace (CPROF_NUM_TRACES_TO_KEEP): %s",
                  saved_shown(file->path), strerror(errno));
         return;

@@ -356,12 +356,10 @@ static void put_values(const struct mark *m)
 
 static void mark(const struct mark *m)
 {
-    static bool said;
     begin_objects(false);
     if (!make_mark_room(m)) {
-        if (!said)
+        if (once_here())
             log_error("trace handlers: no memory; they miss some markers");
-        said = true;
         return;
     }
     struct cprof_time start = program_time(&m->start.time, m->start.step), end;

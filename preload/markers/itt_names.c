@@ -80,7 +80,6 @@ static struct name *publish(struct name *_Atomic *bucket, struct name *n, struct
 
 static struct name *intern(bool is_domain, const char *text, size_t len)
 {
-    static _Atomic bool said;
     uint32_t hash = (uint32_t)hash_text(text, len);
     struct name *_Atomic *bucket = &names[hash & (BUCKETS - 1)];
     struct name *seen = atomic_load_explicit(bucket, memory_order_acquire);
@@ -89,7 +88,7 @@ static struct name *intern(bool is_domain, const char *text, size_t len)
         return n;
     if (atomic_fetch_add_explicit(&names_made, 1, memory_order_relaxed) >= NAMES_MOST ||
         atomic_fetch_add_explicit(&bytes_made, len, memory_order_relaxed) >= BYTES_MOST) {
-        if (!atomic_exchange(&said, true))
+        if (once_here())
             log_warn("more than %u ITT names or %u MiB of them: new names are not in the trace",
                      NAMES_MOST, BYTES_MOST >> 20);
         thread_log_lost(NULL, LOSS_TEXT, 1);
@@ -130,8 +129,7 @@ static struct itt_cell *find_cell(const void *a, const void *b)
 
 static void too_many_counters(void)
 {
-    static _Atomic bool said;
-    if (!atomic_exchange(&said, true))
+    if (once_here())
         log_warn("more than %u ITT counters: new ones are not in the trace", COUNTERS_MOST);
     thread_log_lost(NULL, LOSS_MARKER, 1);
 }
@@ -224,8 +222,7 @@ int itt_event_make(const char *name, size_t len)
         if (atomic_compare_exchange_strong(&events[i], &there, string) || there == string)
             return (int)i + 1;
     }
-    static _Atomic bool said;
-    if (string && !atomic_exchange(&said, true))
+    if (string && once_here())
         log_warn("more than %u ITT events: new ones are not in the trace", EVENTS_MOST);
     return 0;
 }

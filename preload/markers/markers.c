@@ -65,7 +65,6 @@ struct cprof_marker {
 
 static struct cprof_marker *_Atomic table[BUCKETS];
 static _Atomic uint64_t markers_made, names_bytes; /* any thread adds */
-static _Atomic bool too_many_said;
 
 /* Per-thread state, 16 bytes of the library's TLS. */
 static __thread struct {
@@ -462,7 +461,7 @@ static int64_t marker_number(size_t bytes)
     uint64_t before = atomic_fetch_add(&names_bytes, bytes);
     if (number < MARKERS_MOST && before + bytes <= NAMES_MOST)
         return (int64_t)number;
-    if (!atomic_exchange(&too_many_said, true))
+    if (once_here())
         log_warn("more than %u markers or %u MiB of their names: new ones are not recorded. A name "
                  "that contains a number makes a new marker each time; cprof_range_push() does not",
                  MARKERS_MOST, NAMES_MOST >> 20);

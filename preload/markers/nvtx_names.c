@@ -28,11 +28,10 @@ static struct nvtx_string *_Atomic strings[BUCKETS];
 static _Atomic uint64_t strings_made, string_bytes;             /* any thread adds */
 static const struct nvtx_domain *_Atomic domains[NVTX_DOMAINS]; /* [0] stays NULL */
 static struct named_category categories[CATEGORIES];
-static _Atomic bool too_many_said;
 
 static void *too_many(const char *what)
 {
-    if (!atomic_exchange(&too_many_said, true))
+    if (once_here())
         log_warn("too many different NVTX %s: ranges and marks are recorded without new ones",
                  what);
     return NULL;

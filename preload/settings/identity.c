@@ -270,8 +270,7 @@ static bool add_pid(char *path, size_t size)
 
 static void say_cut(const char *path)
 {
-    static _Atomic bool said;
-    if (!atomic_exchange(&said, true))
+    if (once_here())
         log_warn("a name that the settings give is too long for a file; traces have it shortened, "
                  "as in %s",
                  path);

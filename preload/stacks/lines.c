@@ -43,7 +43,6 @@ struct question {
 
 static char program[PATH_MAX]; /* "": there is none */
 static bool column;            /* the program prints columns, too */
-static bool logged;
 
 static struct want *wants; /* owned; oldest first */
 static uint32_t n_wants, wants_room;
@@ -100,9 +99,8 @@ static void add_want(const struct want *w)
 /* Logs once in the process. */
 static void log_once(const char *why, const char *about)
 {
-    if (!logged)
+    if (once_here())
         log_info("native stacks are without lines%s%s", why, about);
-    logged = true;
 }
 
 void lines_want(uint32_t frame, uint64_t pc, uint32_t object)

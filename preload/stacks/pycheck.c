@@ -209,10 +209,8 @@ void pycheck_missed(void)
 
 int pycheck_poll(bool stopping)
 {
-    static bool reported; /* cprof thread */
     (void)stopping;
-    if (!reported && atomic_load_explicit(&missed, memory_order_relaxed) >= MISSED_LEAST) {
-        reported = true;
+    if (atomic_load_explicit(&missed, memory_order_relaxed) >= MISSED_LEAST && once_here()) {
         static const char note[] = "stacks begin without Python frames: Python's main thread, in "
                                    "which cprof checks them, runs no Python code (it waits in a "
                                    "join(), for example)";

@@ -109,8 +109,7 @@ enum { NONE = 0, FULL = UINT32_MAX };
 
 static void warn_subinterpreters(void)
 {
-    static _Atomic bool said;
-    if (!atomic_exchange(&said, true))
+    if (once_here())
         log_warn("this Python has subinterpreters; while they exist, stacks have no Python frames "
                  "(Python 3.12 and newer have no such limit)");
 }

@@ -64,7 +64,6 @@ bool space_limited(void)
 
 bool space_take(uint64_t *ring, uint64_t besides)
 {
-    static _Atomic bool said;
     if (atomic_load_explicit(&used_up, memory_order_relaxed))
         return false;
     uint64_t have = atomic_load(&allowance), bytes;
@@ -78,7 +77,7 @@ bool space_take(uint64_t *ring, uint64_t besides)
             bytes /= 2;
         if (bytes + besides > have) {
             atomic_store(&used_up, true);
-            if (!atomic_exchange(&said, true))
+            if (once_here())
                 log_warn("the address space is limited (ulimit -v, -d) and cprof's share of it is "
                          "used up: further threads are not recorded");
             return false;

@@ -44,10 +44,8 @@ static void count_missing(struct window *w, uint64_t missing)
  * nothing of a graph made before CUPTI began. */
 static void warn_silent_graphs(const struct window *w)
 {
-    static bool said;
-    if (said || w->gpu.graphs == 0 || w->gpu.graphs_silent < w->gpu.graphs)
+    if (w->gpu.graphs == 0 || w->gpu.graphs_silent < w->gpu.graphs || !once_here())
         return;
-    said = true;
     log_warn("CUPTI reports no work of %llu launches of CUDA graphs: the kernels of these graphs "
              "are missing",
              (unsigned long long)w->gpu.graphs);

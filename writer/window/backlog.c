@@ -13,12 +13,10 @@ static struct losses before; /* losses when steps began to be left out, or at th
 
 static void warn_once(uint64_t n)
 {
-    static bool said;
-    if (!said)
+    if (once_here())
         log_error("%llu traces wait to be written and take more than %u MB of memory; steps are "
                   "not recorded until then (steps_behind), the program goes on",
                   (unsigned long long)n, BACKLOG_MB);
-    said = true;
 }
 
 static bool is_full(const struct window *windows)

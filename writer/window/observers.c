@@ -73,11 +73,9 @@ static void thin_out(void)
 
 static void remember_past(const struct past *p)
 {
-    static bool said;
     if (!past && !(past = malloc(PAST_MOST * sizeof *past))) {
-        if (!said)
+        if (once_here())
             log_error("no memory: trace handlers are not told of marks");
-        said = true;
         return;
     }
     if (n_past == PAST_MOST)

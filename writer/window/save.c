@@ -43,15 +43,13 @@ static void log_failed(struct window *w, const char *path, int error)
 
 void save_none(const struct window *w)
 {
-    static bool said;
     uint64_t lost = 0;
     for (int i = 0; i < LOSS_COUNT; i++)
         lost += w->at_end.n[i] - w->before.n[i] + w->lost.n[i];
     report.lost += lost;
-    if (lost && !said)
+    if (lost && once_here())
         log_warn("a window leaves no trace: all %llu records of it were lost",
                  (unsigned long long)lost);
-    said |= lost > 0;
 }
 
 bool save_flush(struct window *w, const struct window_shared *shared)
