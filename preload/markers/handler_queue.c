@@ -345,11 +345,6 @@ struct cprof_trace_queue *cprof_trace_queue_for(const char *name, size_t bytes, 
     return q;
 }
 
-struct cprof_trace_queue *cprof_trace_queue(const char *name, size_t bytes)
-{
-    return cprof_trace_queue_for(name, bytes, ~0u);
-}
-
 /* Waits for a message, at most timeout_ms. */
 static void wait_for_message(struct cprof_trace_queue *q, int timeout_ms)
 {

@@ -18,9 +18,6 @@ struct cprof_trace_queue;
 HANDLER_EXPORT struct cprof_trace_queue *cprof_trace_queue_for(const char *name, size_t bytes,
                                                                unsigned kinds);
 
-/* The same with all kinds, for older versions of the module. */
-HANDLER_EXPORT struct cprof_trace_queue *cprof_trace_queue(const char *name, size_t bytes);
-
 /* Copies as many whole messages into buf as fit. Waits at most timeout_ms for the first. Returns
  * their bytes; 0: no message; -1: close was read. A message larger than buf is dropped and counted
  * as lost. One thread at a time. */

@@ -423,12 +423,6 @@ def test_python_marks_crowd_out_no_trace_calls(tmp_path):
     assert done.complaints == [f"trace handler both was too slow: {both['gone']:,} calls were not made"]
 
 
-def test_python_works_with_an_older_library(tmp_path):
-    """The older library queues all kinds of calls: it lacks the function that selects them."""
-    done, lines = python(tmp_path, "older_library", ACTIVE=1, REPEAT=0)
-    assert lines == [[True], ["rank0.1.pt.trace.json", "rank0.2.pt.trace.json"]] and done.complaints == []
-
-
 @pytest.mark.parametrize("how,rc", [("5", 5), ("0", 0), ("raise", 1)])
 def test_python_handlers_see_the_last_trace_at_exit(tmp_path, how, rc):
     """Handlers get the partial trace of the last window before the interpreter ends."""

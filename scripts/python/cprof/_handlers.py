@@ -96,27 +96,16 @@ class TraceHandler:
         """The last call, when the interpreter ends."""
 
 
-def _add_function(library: ctypes.PyDLL) -> Callable[[bytes, int, int], Optional[int]]:
-    """The function that opens a queue (name, bytes, kinds of messages). An older library has one that queues all kinds."""
-    try:
-        add = library["cprof_trace_queue_for"]
-    except AttributeError:
-        of_all = library["cprof_trace_queue"]
-        of_all.restype, of_all.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_size_t]
-        return lambda name, size, _: of_all(name, size)
-    add.restype, add.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint]
-    return add
-
-
 def _functions() -> Any:
     """The library's calls: (add, read, lost, leave, finish, names), or None without the library."""
     try:
         keep, give = ctypes.PyDLL(None), ctypes.CDLL(None)  # calls through CDLL release the GIL
-        add, lost, leave = _add_function(keep), keep["cprof_trace_queue_lost"], keep["cprof_trace_queue_leave"]
+        add, lost, leave = keep["cprof_trace_queue_for"], keep["cprof_trace_queue_lost"], keep["cprof_trace_queue_leave"]
         names = keep["cprof_trace_handlers"]
         read, finish = give["cprof_trace_queue_read"], give["cprof_trace_queue_finish"]
     except (AttributeError, OSError, TypeError):
         return None
+    add.restype, add.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint]
     read.restype, read.argtypes = ctypes.c_int64, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     lost.restype, lost.argtypes = ctypes.c_uint64, [ctypes.c_void_p]
     leave.restype, leave.argtypes = None, [ctypes.c_void_p]

@@ -4,7 +4,6 @@
 import atexit
 import collections
 import ctypes
-import importlib
 import json
 import os
 import sys
@@ -233,22 +232,6 @@ def on_ready_behind_marks():
     sys.setswitchinterval(1000)  # nothing below releases the GIL
     work(3, 40_000)
     wait_for_trace_holding_the_gil("rank0.3.pt.trace.json")
-
-
-def older_library():
-    """A library that lacks a newer call of the module."""
-    class Older(ctypes.PyDLL):
-        def __getitem__(self, name):
-            if name == "cprof_trace_queue_for":
-                raise AttributeError(name)
-            return super().__getitem__(name)
-
-    ctypes.PyDLL = Older
-    handlers = importlib.reload(cprof._handlers)
-    paths = []
-    atexit.register(lambda: say(paths))
-    say([handlers.set_on_trace_ready(lambda trace: paths.append(os.path.basename(trace.path)))])
-    work(2, 10)
 
 
 def ends():

@@ -73,7 +73,7 @@ static int64_t read_some(struct cprof_trace_queue *q, size_t room, int timeout_m
 static struct cprof_trace_queue *queue_from_the_start(void)
 {
     session_prepare();
-    struct cprof_trace_queue *q = cprof_trace_queue("q", 1);
+    struct cprof_trace_queue *q = cprof_trace_queue_for("q", 1, ~0u);
     ck_assert_ptr_nonnull(q);
     session_begin(ACTION_ACTIVE, false);
     return q;
@@ -81,7 +81,7 @@ static struct cprof_trace_queue *queue_from_the_start(void)
 
 static struct cprof_trace_queue *new_queue(void)
 {
-    struct cprof_trace_queue *q = cprof_trace_queue("q", 1);
+    struct cprof_trace_queue *q = cprof_trace_queue_for("q", 1, ~0u);
     ck_assert_ptr_nonnull(q);
     session_tell();
     return q;
@@ -256,7 +256,7 @@ START_TEST(read_returns_after_its_timeout)
     ck_assert_int_eq(read_some(q, 1u << 16, 50), 0);
     ck_assert_uint_ge(clock_monotonic_ns() - before, 49000000);
     atomic_store(&cprof_life, LIFE_OVER);
-    ck_assert_ptr_null(cprof_trace_queue("too late", 1));
+    ck_assert_ptr_null(cprof_trace_queue_for("too late", 1, ~0u));
     session_end();
 }
 END_TEST
