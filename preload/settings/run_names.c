@@ -17,7 +17,6 @@
 #define START_TIME "CPROF_START_TIME"
 #define SECOND_NS  INT64_C(1000000000)
 #define SECOND_US  INT64_C(1000000)
-#define FRACTION   9 /* digits after the point of a second */
 
 enum {
     CMDLINE_MAX = 4096,
@@ -275,47 +274,15 @@ static bool is_part_of_launch(void)
     return names_is_multiprocessing(cmdline, take_own_cmdline(cmdline, sizeof cmdline));
 }
 
-/* Writes n with at least `least` digits before `end`. Returns the first digit. */
-static char *digits_before(char *end, int64_t n, int least)
-{
-    for (; n > 0 || least > 0; n /= 10, least--)
-        *--end = (char)('0' + n % 10);
-    return end;
-}
-
-/* Exports the start as seconds with nine decimals. printf and setenv are too slow for the
- * constructor's budget of 50 us. */
+/* Exports the start in nanoseconds. printf and setenv are too slow for the constructor's budget of
+ * 50 us. */
 static void export_start(void)
 {
-    static char entry[sizeof START_TIME + 32]; /* part of the environment from then on */
-    char *end = entry + sizeof entry - 1;
-    char *at = digits_before(end, start_ns % SECOND_NS, FRACTION);
-    *--at = '.';
-    at = digits_before(at, start_ns / SECOND_NS, 1);
-    *--at = '=';
-    memmove(entry + sizeof START_TIME - 1, at, (size_t)(end - at) + 1);
-    memcpy(entry, START_TIME, sizeof START_TIME - 1);
+    static char entry[] = START_TIME "=1234567890123456789"; /* the environment's from then on */
+    int64_t rest = start_ns;
+    for (char *at = entry + sizeof entry - 1; *--at != '='; rest /= 10)
+        *at = (char)('0' + rest % 10);
     putenv(entry);
-}
-
-/* Parses an inherited start time; older versions export no fraction. Returns false for none or
- * nonsense. */
-static bool read_start(const char *text, int64_t now_s, int64_t *ns)
-{
-    char whole[24] = "";
-    int64_t s = 0, fraction = 0;
-    const char *point = text ? strchr(text, '.') : NULL;
-    size_t length = point ? (size_t)(point - text) : text ? strlen(text) : 0;
-    if (length >= sizeof whole)
-        return false;
-    memcpy(whole, text ? text : "", length);
-    if (!parse_int(whole, 1, now_s, &s))
-        return false;
-    if (point &&
-        (strlen(point + 1) != FRACTION || !parse_int(point + 1, 0, SECOND_NS - 1, &fraction)))
-        return false;
-    *ns = s * SECOND_NS + fraction;
-    return true;
 }
 
 /* Takes the start time of Hydra's proxy process (MPICH), the common parent of the ranks on a
@@ -357,7 +324,7 @@ void names_capture(void)
     start_ns = now.tv_sec * SECOND_NS + now.tv_nsec;
     if (!config_enabled())
         return;
-    if (read_start(config_env(START_TIME), now.tv_sec, &inherited) && is_part_of_launch()) {
+    if (parse_int(config_env(START_TIME), 1, start_ns, &inherited) && is_part_of_launch()) {
         start_ns = inherited;
         return;
     }

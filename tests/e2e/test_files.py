@@ -360,7 +360,7 @@ def test_overwrite_distinguishes_runs_within_one_second(tmp_path, written, repla
     same = tmp_path / "rank0.2.pt.trace.json"
     same.write_text("{}")
     os.utime(same, ns=(round((second + written) * 10) * 10**8,) * 2)
-    launch = dict(RANK="0", WORLD_SIZE="2", CPROF_START_TIME=f"{second}.500000000")
+    launch = dict(RANK="0", WORLD_SIZE="2", CPROF_START_TIME=f"{second}500000000")
     result = run(python("steps(4)"), tmp_path, env=launch, WARMUP=0, ACTIVE=2, OVERWRITE=1)
     assert result.complaints == []
     assert sorted(path.name for path in files(tmp_path)) == (["rank0.2.pt.trace.json"] if replaced else
@@ -372,7 +372,7 @@ def test_trace_of_the_same_second_stops_only_a_named_folder(tmp_path):
     """Two runs of the same second have the same default run name. The later run then leaves its trace beside the earlier one. In a folder that
     the user named, the earlier trace stops the recording."""
     second = int(time.time()) - 100
-    launch = dict(RANK="0", WORLD_SIZE="2", CPROF_START_TIME=f"{second}.500000000")
+    launch = dict(RANK="0", WORLD_SIZE="2", CPROF_START_TIME=f"{second}500000000")
 
     def leave(folder):
         folder.mkdir(parents=True)

@@ -183,14 +183,14 @@ START_TEST(children_inherit_script_name_and_start)
     for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
         char name[NAMES_SCRIPT_SIZE] = "";
         /* train.py started by a program that is not part of the run */
-        setenv("CPROF_START_TIME", "1000", 1);
+        setenv("CPROF_START_TIME", "1000000000000", 1);
         ck_assert_int_eq(sscanf(report_at_depth(depths[i]), "%96s %lld", name, &started), 2);
         ck_assert_str_eq(name, "train");
         ck_assert_int_ge(started, now);
     }
     /* Children inherit the start of the launch, even if they start later. */
     setenv("NAMES_TEST_DEPTH", "0", 1);
-    setenv("CPROF_START_TIME", "1000", 1);
+    setenv("CPROF_START_TIME", "1000000000000", 1);
     int ends[2];
     char report[64] = "";
     ck_assert_int_eq(pipe(ends), 0);
@@ -357,8 +357,7 @@ static int64_t capture_as(const char *program, const char *extra, bool *exported
         const char *value = getenv("CPROF_START_TIME");
         report[0] = names_start_time();
         char whole[48];
-        snprintf(whole, sizeof whole, "%lld.%09lld", (long long)(names_start_ns() / 1000000000),
-                 (long long)(names_start_ns() % 1000000000));
+        snprintf(whole, sizeof whole, "%019lld", (long long)names_start_ns());
         report[1] = value && strcmp(value, whole) == 0;
         _exit(write(ends[1], report, sizeof report) != sizeof report);
     }
@@ -374,7 +373,7 @@ static int64_t capture_as(const char *program, const char *extra, bool *exported
 START_TEST(ranks_share_the_start_of_their_launch)
 {
     int64_t now = time(NULL);
-    setenv("CPROF_START_TIME", "1000", 1);
+    setenv("CPROF_START_TIME", "1000000000000", 1);
     ck_assert_int_eq(capture_as("python", "RANK=1 WORLD_SIZE=2", NULL), 1000);
     ck_assert_int_eq(capture_as("python", "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4", NULL),
                      1000);
@@ -389,7 +388,7 @@ END_TEST
 
 START_TEST(reads_the_start_to_the_nanosecond)
 {
-    setenv("CPROF_START_TIME", "1000.000000321", 1);
+    setenv("CPROF_START_TIME", "1000000000321", 1);
     pid_t pid = fork();
     if (pid == 0) {
         setenv("RANK", "1", 1);
@@ -412,7 +411,7 @@ START_TEST(launchers_export_their_start)
     ck_assert_int_ge(capture_as("mpirun", "X=1", &exported), now);
     ck_assert(exported);
     /* An inherited start time is replaced: two launches from one script are two runs. */
-    setenv("CPROF_START_TIME", "1000", 1);
+    setenv("CPROF_START_TIME", "1000000000000", 1);
     ck_assert_int_ge(capture_as("torchrun", "X=1", &exported), now);
     ck_assert(exported);
 }
@@ -436,18 +435,7 @@ END_TEST
 
 START_TEST(replaces_an_invalid_start)
 {
-    static const char *const bad[] = {"",
-                                      "0",
-                                      "-5",
-                                      "x",
-                                      "99999999999999",
-                                      "1e3",
-                                      "1000.",
-                                      "1000.5",
-                                      ".123456789",
-                                      "1000.12345678x",
-                                      "1000.1234567890",
-                                      "1000.-12345678"};
+    static const char *const bad[] = {"", "0", "-5", "x", "9223372036854775807", "1e3", "1000.5"};
     int64_t now = time(NULL);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         setenv("CPROF_START_TIME", bad[i], 1);
