@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUPTI's subscription and its process-wide attributes. Call under the session's lock. */
-#ifndef CUPTI_ATTACH_H
-#define CUPTI_ATTACH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ int attach(const struct cupti *c, const struct callback_to *to, unsigned stays, 
 
 /* Unsubscribes and restores CUPTI's default attributes. No kind may be on and no buffer out. */
 void detach(const struct cupti *c);
-
-#endif

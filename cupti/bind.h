@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds libcupti at run time: the loaded copy, or the copy that belongs to the loaded CUDA runtime.
  * cprof is not linked to libcupti, because that could load a second copy beside the program's. */
-#ifndef CUPTI_BIND_H
-#define CUPTI_BIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ int bind_driver_cuda(int release);
 /* For tests: writes to `path` the `n`th candidate path of a libcupti of `major` near the library
  * `loaded`. Returns false when there are no more. */
 bool bind_place(const char *loaded, int major, unsigned n, char *path, size_t size);
-
-#endif

@@ -6,8 +6,7 @@
  *     buffers_refill (cprof thread) -> free list
  *     free list -> buffers_request (application thread) -> CUPTI -> buffers_complete (any thread)
  *     -> buffers_take (cprof thread) -> buffers_recycle (cprof thread) -> free list */
-#ifndef CUPTI_BUFFERS_H
-#define CUPTI_BUFFERS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -99,5 +98,3 @@ struct buffers_counts buffers_counts(void);
 
 /* For tests: frees everything. */
 void buffers_stop(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUPTI's callbacks on application threads, apart from buffers: driver initialised, context
  * created, graph node created, fatal error. */
-#ifndef CUPTI_CALLBACK_H
-#define CUPTI_CALLBACK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ int callback_subscribe(const struct cupti *c, void **subscriber, const struct ca
 
 /* In a forked child: makes the callbacks do nothing. */
 void callback_abandon(void);
-
-#endif

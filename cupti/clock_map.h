@@ -2,8 +2,7 @@
 /* Maps CUPTI's clock (CLOCK_REALTIME, which NTP slews and sets) to clock_ticks(). The map is
  * piecewise linear through pairs of readings, one every few milliseconds while CUPTI records
  * (clock_pairs.h). Pairs on a line are merged. cprof thread. */
-#ifndef CUPTI_CLOCK_MAP_H
-#define CUPTI_CLOCK_MAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ uint64_t cupti_clock_ticks(const struct cupti_clock *c, uint64_t cupti);
 
 /* The newest pair, or NULL. */
 const struct clock_pair *cupti_clock_last(const struct cupti_clock *c);
-
-#endif

@@ -5,8 +5,7 @@
  * the clocks each 10 ms, or later on a busy machine. Calls read at most four times a millisecond.
  *
  *     hook_end() --gpu_clock_look()--> ring of pairs --cprof thread--> map (clock_map.h) */
-#ifndef CUPTI_CLOCK_PAIRS_H
-#define CUPTI_CLOCK_PAIRS_H
+#pragma once
 
 #include "cupti/clock_map.h"
 
@@ -15,5 +14,3 @@
  * between two quick readings of CLOCK_REALTIME. Takes 100 us more while c->rate is unknown. One
  * thread at a time: the starting thread, then the cprof thread. */
 void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *), uint64_t until);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns completed buffers into gpu_records: walks, translates, counts faults. cprof thread. */
-#ifndef CUPTI_COLLECT_H
-#define CUPTI_COLLECT_H
+#pragma once
 
 #include "cupti/bind.h"
 #include "cupti/gpu_trace.h"
@@ -27,5 +26,3 @@ bool collect_stopped(void);
 
 /* Converts a CUPTI time stamp to clock_ticks(). */
 uint64_t collect_ticks(uint64_t cupti_time);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers and layouts from CUPTI's headers, except activity records. They are the same in CUDA 11.8
  * to 13.5. tests/unit/cupti/test_gpu_bind.c compares them with the real headers. */
-#ifndef CUPTI_CONSTANTS_H
-#define CUPTI_CONSTANTS_H
+#pragma once
 
 /* CUptiResult */
 #define CUPTI_OK                   0
@@ -58,5 +57,3 @@ struct cupti_state {
     int result;
     const char *message; /* or NULL */
 };
-
-#endif

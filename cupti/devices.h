@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs of this process, from CUPTI's DEVICE and CONTEXT records, and the occupancy of kernels on
  * them. cprof thread. */
-#ifndef CUPTI_DEVICES_H
-#define CUPTI_DEVICES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void gpu_occupancy(const struct cupti_kernel *k, struct gpu_record *out);
 
 /* For tests: forgets all devices and contexts. */
 void gpu_devices_forget(void);
-
-#endif

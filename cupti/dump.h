@@ -12,8 +12,7 @@
  *     V   the records as CUPTI wrote them
  *     4N  offset of each record among them
  *     then for each text that records point to: 8 its address, 4 its length, its bytes */
-#ifndef CUPTI_DUMP_H
-#define CUPTI_DUMP_H
+#pragma once
 
 #include "cupti/buffers.h"
 
@@ -27,5 +26,3 @@ void dump_record(const void *record);
 
 /* Writes <folder>/cupti-<version>-<n>.bin. Warns once if a file cannot be written. */
 void dump_end(const char *folder, uint32_t version, uint32_t flags);
-
-#endif

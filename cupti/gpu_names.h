@@ -2,8 +2,7 @@
 /* Names of GPU records: demangled kernels, CUDA calls without version suffixes, and overheads.
  * json_gpu.c names the rest. Each text is kept once for the process's life, because CUPTI's names do
  * not live as long. cprof thread; before it collects, the thread that starts CUPTI. */
-#ifndef CUPTI_GPU_NAMES_H
-#define CUPTI_GPU_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ struct gpu_text gpu_overhead_name(unsigned kind);
  * Valid until the next call. */
 const struct gpu_call *gpu_call(int (*callback_name)(int domain, uint32_t cbid, const char **name),
                                 bool driver, uint32_t cbid);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peak rates of devices, from the table gpu_peaks.def. Pure. */
-#ifndef CUPTI_GPU_PEAKS_H
-#define CUPTI_GPU_PEAKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ struct peak_device {
 
 /* Peak TFLOP/s for an enum flop_class, without sparsity; 0: unknown. */
 double peak_tflops(const struct peak_device *device, unsigned flop_class);
-
-#endif

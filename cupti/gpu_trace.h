@@ -7,8 +7,7 @@
  *
  * No CUPTI, no driver, no GPU, no privilege and another client are normal states. Each is logged
  * in one line; cprof then records CUDA calls by its hooks only. */
-#ifndef CUPTI_GPU_TRACE_H
-#define CUPTI_GPU_TRACE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -85,5 +84,3 @@ void gpu_fork_end(void);
 
 /* In a forked child: makes no CUPTI call ever again, because CUPTI's threads do not exist there. */
 void gpu_abandon(void);
-
-#endif

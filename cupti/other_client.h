@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tracks another CUPTI client in this process by the calls that it makes. */
-#ifndef CUPTI_OTHER_CLIENT_H
-#define CUPTI_OTHER_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ void other_client_note(enum gpu_other what, int kind);
 /* True when the client has no kind on and has flushed, or made no call for three seconds.
  * *subscribed: the client is subscribed. Any thread. */
 bool other_client_is_idle(bool *subscribed);
-
-#endif

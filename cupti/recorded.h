@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Periods in which CUPTI recorded calls. A hooked call in such a period waits for CUPTI's
  * record. */
-#ifndef CUPTI_RECORDED_H
-#define CUPTI_RECORDED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ uint64_t recorded_since(void);
 /* Whether CUPTI recorded a call that began at `ticks`. Covers the last 16 periods, because rings
  * are drained after CUPTI was released. Any thread. */
 bool recorded_at(uint64_t ticks);
-
-#endif

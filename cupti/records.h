@@ -5,8 +5,7 @@
  * (cuptiGetVersion). Never read such a field without checking the version. Never take a stride from
  * sizeof: cuptiActivityGetNextRecord() knows it. tests/unit/cupti/test_gpu_records.c checks every
  * offset against the real headers. cprof thread. */
-#ifndef CUPTI_RECORDS_H
-#define CUPTI_RECORDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -214,5 +213,3 @@ struct cupti_context {
     uint32_t context, device;
     uint16_t api, null_stream;
 };
-
-#endif

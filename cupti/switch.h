@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Enables and disables the kinds of kinds.def and selects the calls that CUPTI records. A kind that
  * CUPTI refuses is logged once; the others are still recorded. The caller serialises. */
-#ifndef CUPTI_SWITCH_H
-#define CUPTI_SWITCH_H
+#pragma once
 
 #include "cupti/bind.h"
 #include "cupti/gpu_trace.h"
@@ -36,5 +35,3 @@ int switch_first(const struct cupti *c, unsigned stays);
 
 /* Disables whole graphs if they stayed on. */
 void switch_last(const struct cupti *c, unsigned stays);
-
-#endif

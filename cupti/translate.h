@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Translates one CUPTI activity record to a gpu_record. Apart from learning names, devices and
  * contexts it is pure, so tests need no GPU. cprof thread. */
-#ifndef CUPTI_TRANSLATE_H
-#define CUPTI_TRANSLATE_H
+#pragma once
 
 #include "writer/writer.h"
 
@@ -29,5 +28,3 @@ struct translate {
  * TRANSLATE_RECORD. Frees what the client must free of the record (Overhead3.overheadData). */
 enum translate_result translate(const struct translate *t, const void *activity,
                                 struct gpu_record *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU side of a pass: when CUPTI's kinds are on, when it is flushed, where its records go, and
  * when a window has all of them. cprof thread. */
-#ifndef WRITER_GPU_SIDE_H
-#define WRITER_GPU_SIDE_H
+#pragma once
 
 #include "writer/join/join.h"
 
@@ -65,5 +64,3 @@ void gpu_side_give_up(struct gpu_side *g);
 
 /* True when everything that the closed window caused has come, or will not come. */
 bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool stopping);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The passes of the cprof thread, which move records from rings into files. */
-#ifndef WRITER_PASSES_H
-#define WRITER_PASSES_H
+#pragma once
 
 #include "writer/writer.h"
 
@@ -26,5 +25,3 @@ void passes_fail(void);
 /* Keeps markers of steps to skip from now on (writer_want_skipped()). False: already on. Any
  * thread. */
 bool passes_want_skipped(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a process: the work of the cprof thread after its files are whole, and how long the
  * exiting thread waits for it. */
-#ifndef WRITER_SHUTDOWN_H
-#define WRITER_SHUTDOWN_H
+#pragma once
 
 #include "writer/writer.h"
 
@@ -12,5 +11,3 @@ void shutdown_start(const struct writer_options *options);
 /* All files are whole: does the work that follows, releases CUPTI, and lets writer_finish() return.
  * cprof thread. */
 void shutdown_run(void);
-
-#endif

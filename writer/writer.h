@@ -5,8 +5,7 @@
  *     application threads:  writer_gate -> span_open/span_close, emit_*  -> ring of the thread
  *     stepping thread:      writer_edge()                               -> edge queue
  *     cprof thread:         edges + rings -> window -> json -> sink -> file */
-#ifndef WRITER_WRITER_H
-#define WRITER_WRITER_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -566,5 +565,3 @@ void writer_record_path(const char *words);
 /* The state that a note tells of begins or ends. The note is in the traces of windows during that
  * state, and in no others. Always the same text, which must stay valid. Any thread. */
 void writer_gap(const char *text, bool begins);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The args of a transfer's event, as DATA_ARGS: Kineto's keys and their values. An arg for which
  * there is no room is left out. */
-#ifndef PRELOAD_COLLECTIVES_COLLECTIVE_ARGS_H
-#define PRELOAD_COLLECTIVES_COLLECTIVE_ARGS_H
+#pragma once
 
 #include "preload/collectives/collectives.h"
 
@@ -39,5 +38,3 @@ void args_put_communicator(struct args *to, const void *handle, int size, int ra
 
 /* If c10d makes the call: appends its name for the group, and the ranks in it. */
 void args_put_process_group(struct args *to, const struct torch_comms *comms);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queries to the communication library of a call. caller: the wrapper's return address, which tells
  * whose library it is. */
-#ifndef PRELOAD_COLLECTIVES_COLLECTIVE_QUERIES_H
-#define PRELOAD_COLLECTIVES_COLLECTIVE_QUERIES_H
+#pragma once
 
 #include "preload/collectives/collectives.h"
 #include "preload/link/link.h"
@@ -20,5 +19,3 @@ void mpi_read_handles(struct collective *what, const void *caller);
 /* Size of an element in bytes; 0: unknown. *name: torch's name of the type, or NULL. */
 uint64_t collective_element_size(enum collective_family family, const struct collective *what,
                                  const void *caller, const char **name);
-
-#endif

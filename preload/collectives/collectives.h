@@ -2,8 +2,7 @@
 /* Records calls of communication libraries (NCCL, MPI) and torch's gloo ranges as spans. Their args
  * describe the transfer: collective, elements, bytes, type, group size, rank, peer and sequence
  * number, with the keys of Kineto's record_param_comms. Application threads. */
-#ifndef PRELOAD_COLLECTIVES_COLLECTIVES_H
-#define PRELOAD_COLLECTIVES_COLLECTIVES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,5 +79,3 @@ void collective_end(struct collective_call *call, const struct collective *what)
 #include "preload/collectives/torch_comms.h"
 #include "preload/collectives/torch_groups.h"
 #include "preload/collectives/torch_transfers.h"
-
-#endif

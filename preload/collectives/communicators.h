@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators of NCCL and MPI, and torch's process groups: their size, the rank of this process,
  * and how many transfers they have had. Any thread; no lock. */
-#ifndef PRELOAD_COLLECTIVES_COMMUNICATORS_H
-#define PRELOAD_COLLECTIVES_COMMUNICATORS_H
+#pragma once
 
 #include "preload/collectives/collectives.h"
 
@@ -26,5 +25,3 @@ void communicator_size_and_rank(struct communicator *c, enum collective_family f
  * or PEER_FROM, of sends and receives, as torch counts NCCL's. 0 if the group has no place in the
  * table. A new group is passed to identity_communicator(). */
 uint64_t collective_of_group(const void *handle, int size, int rank, enum collective_peer peer_is);
-
-#endif

@@ -2,8 +2,7 @@
 /* c10d's description of a transfer during its call of NCCL (torch::ParamCommsDebugInfo,
  * thread-local). torch.profiler takes the args of record_param_comms from it. There is none for
  * gloo. */
-#ifndef PRELOAD_COLLECTIVES_TORCH_COMMS_H
-#define PRELOAD_COLLECTIVES_TORCH_COMMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ static inline bool torch_is_comms(const char *name)
 /* Reads the description of the calling thread's transfer. False: there is none, or this torch's
  * layout is unknown. Application threads, inside torch; no lock, no allocation. */
 bool torch_comms_read(struct torch_comms *out);
-
-#endif

@@ -3,8 +3,7 @@
  * only the tensors. The operator that requested it ("c10d::allreduce_") has the group as well, and
  * ran earlier on the calling thread. So the operator stores its group by the sent tensor, and the
  * range takes it. Any thread, in torch's start callbacks; no lock, no allocation. */
-#ifndef PRELOAD_COLLECTIVES_TORCH_GROUPS_H
-#define PRELOAD_COLLECTIVES_TORCH_GROUPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ void torch_groups_note(const void *function, const char *name);
 /* Takes the group of a range, once. Returns false if none was stored for its tensors, it is
  * ambiguous, or the version's objects are unknown. */
 bool torch_groups_take(const void *function, const char *name, struct torch_group *out);
-
-#endif

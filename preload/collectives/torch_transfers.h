@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Describes torch's own ranges around transfers, with the args that Kineto writes for them. */
-#ifndef PRELOAD_COLLECTIVES_TORCH_TRANSFERS_H
-#define PRELOAD_COLLECTIVES_TORCH_TRANSFERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t 
  * unless shapes are recorded. Returns the number of bytes. */
 uint32_t collective_of_comms(const struct torch_comms *comms, const uint8_t *shapes, uint32_t n,
                              uint8_t *out);
-
-#endif

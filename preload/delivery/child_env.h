@@ -2,8 +2,7 @@
 /* The environment of programs that cprof starts (spawn.h): the host's, without cprof. Application
  * threads copy it, because reading it is unsafe beside setenv(). The cprof thread reads the
  * copy. */
-#ifndef PRELOAD_DELIVERY_CHILD_ENV_H
-#define PRELOAD_DELIVERY_CHILD_ENV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ bool child_env_search(const char *program, char *out, size_t size);
 /* Copies LD_PRELOAD's value without this library, that is, without items with own_path's file name.
  * out must have room for the value. Returns the length. Pure. */
 size_t child_env_preload(const char *value, const char *own_path, char *out);
-
-#endif

@@ -12,8 +12,7 @@
  *              CPROF_TRACE_LAST_STEP in their environment.
  *   deletion   after both.
  */
-#ifndef PRELOAD_DELIVERY_POST_SAVE_H
-#define PRELOAD_DELIVERY_POST_SAVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ int post_save_poll(bool stopping);
 /* Splits a command into words inside `text`, with NULL after the last. Returns false if a quote is
  * not closed, there is no word, or there are more than `most` - 1. Pure. */
 bool post_save_split(char *text, const char **words, size_t most);
-
-#endif

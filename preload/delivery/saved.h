@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole traces of this process: their lines in saved_traces.jsonl and CPROF_REPORT, how many stay,
  * and which was last. cprof thread unless noted. */
-#ifndef PRELOAD_DELIVERY_SAVED_H
-#define PRELOAD_DELIVERY_SAVED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ void saved_set_last(const struct saved_trace *trace);
 /* Copies the path and identity of the latest window's trace. Returns false if there is none. Any
  * thread; takes a lock. */
 bool saved_last(char *out, size_t size, struct file_identity *file);
-
-#endif

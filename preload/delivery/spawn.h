@@ -18,8 +18,7 @@
  * The program runs in its own session (Ctrl-C does not reach it), with default signal handlers and
  * no blocked signals. cprof thread only.
  */
-#ifndef PRELOAD_DELIVERY_SPAWN_H
-#define PRELOAD_DELIVERY_SPAWN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ bool spawn_poll(struct spawn *spawn, struct spawn_result *result);
 
 /* Kills the program and its process group. spawn_poll() returns true within 200 ms. */
 void spawn_kill(struct spawn *spawn);
-
-#endif

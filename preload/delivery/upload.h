@@ -12,8 +12,7 @@
  *                    servers: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (path style:
  *                    ENDPOINT/BUCKET/PREFIX/NAME).
  */
-#ifndef PRELOAD_DELIVERY_UPLOAD_H
-#define PRELOAD_DELIVERY_UPLOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ enum upload_end upload_judge(int exit_status, const char *output, char *why, siz
 
 /* Milliseconds to wait after try number `tries` (from 1). */
 int upload_pause_ms(unsigned tries);
-
-#endif

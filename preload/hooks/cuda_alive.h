@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts GPU recording once CUDA is in use. */
-#ifndef PRELOAD_HOOKS_CUDA_ALIVE_H
-#define PRELOAD_HOOKS_CUDA_ALIVE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ void cuda_begins(bool initializing);
 /* After the first successful CUDA call: registers the exit handler again, so that it runs before
  * CUDA's. Any thread; cheap when repeated. */
 void cuda_alive_now(void);
-
-#endif

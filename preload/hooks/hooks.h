@@ -9,8 +9,7 @@
  *     if (real && !gate_open(GATE_CALLS)) return real(args);
  *     hook_begin(); result = call.real(args); hook_end();
  */
-#ifndef PRELOAD_HOOKS_HOOKS_H
-#define PRELOAD_HOOKS_HOOKS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -113,5 +112,3 @@ const char *hook_shown(enum hook_id id, uint32_t *length);
 #include "preload/hooks/last_thread.h"
 #include "preload/hooks/process.h"
 #include "preload/hooks/thread_count.h"
-
-#endif

@@ -3,8 +3,7 @@
  * calls exit(0) on the process's last thread (start_thread() in nptl/pthread_create.c). It counts
  * cprof's threads too, which would run for ever and take no signals. So once only they are left,
  * another cprof thread finishes the traces, waits for the others, and exits last. */
-#ifndef PRELOAD_HOOKS_LAST_THREAD_H
-#define PRELOAD_HOOKS_LAST_THREAD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ void last_thread_start(void);
 /* Checks whether only cprof's threads are left. Returns the milliseconds until the next check; -1:
  * none. cprof thread, each pass. */
 int last_thread_poll(bool stopping);
-
-#endif

@@ -3,8 +3,7 @@
  * signals that the program sends itself, as CPython does after ^C (kill, killpg, raise, tgkill,
  * pthread_kill, sigqueue). The wrappers finish the traces first, only in the process that owns
  * them. */
-#ifndef PRELOAD_HOOKS_PROCESS_H
-#define PRELOAD_HOOKS_PROCESS_H
+#pragma once
 
 /* Looks up the next definition of each (another preload's or the C library's). In the constructor,
  * because wrappers may run in a vfork child, which must not do lookups in its parent's memory.
@@ -13,5 +12,3 @@ void process_start(void);
 
 /* Warns at exit if the program lived on after a signal for which the traces were finished. */
 void process_say_outlived(void);
-
-#endif

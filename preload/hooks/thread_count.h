@@ -4,8 +4,7 @@
  * (warn_about_fork_with_threads() in posixmodule.c). cprof's threads hold no lock that a child
  * needs (see fork.h), so the interpreter gets the count without them. Warnings then come as without
  * cprof. Other readers of the file see the kernel's count. */
-#ifndef PRELOAD_HOOKS_THREAD_COUNT_H
-#define PRELOAD_HOOKS_THREAD_COUNT_H
+#pragma once
 
 /* Looks up the next fopen and fopen64. In the constructor. */
 void thread_count_start(void);
@@ -13,5 +12,3 @@ void thread_count_start(void);
 /* This thread has forked: the interpreter's next read of /proc/self/stat on it omits cprof's
  * threads. In the parent's atfork handler. */
 void thread_count_forked(void);
-
-#endif

@@ -2,8 +2,7 @@
 /* The real function behind an export without version nodes (NCCL, MPI). A process may hold two
  * copies of such a library, so the lookup is once per calling object. Application threads; no
  * lock. */
-#ifndef PRELOAD_LINK_CALLEE_H
-#define PRELOAD_LINK_CALLEE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ static inline void *callee_find(struct callee_slot *slot, const char *symbol,
  * calls itself. Costs a few comparisons, or a walk through the loader if no result is stored. Hold
  * no lock. Keeps errno. Any thread. */
 bool callee_is_own(struct callee_slot *slot, const void *caller, const void *real);
-
-#endif

@@ -3,8 +3,7 @@
  * `cprof run` of a checkout. The program is bound to the first copy, which alone records. Later
  * copies are hidden from the loader. Otherwise the first would take their wrappers for the real
  * functions, and they would call the first. */
-#ifndef PRELOAD_LINK_COPIES_H
-#define PRELOAD_LINK_COPIES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ const char *copies_first(void);
 
 /* The path of a copy that this first copy has hidden, else NULL. Any thread. */
 const char *copies_hidden(void);
-
-#endif

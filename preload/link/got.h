@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries of loaded objects' global offset tables, through which they call other objects. All but
  * the last part runs inside loader_walk(), where no object can be unloaded. */
-#ifndef PRELOAD_LINK_GOT_H
-#define PRELOAD_LINK_GOT_H
+#pragma once
 
 #include <link.h>
 #include <stdatomic.h>
@@ -52,5 +51,3 @@ void got_find_calls(const char *prefix, struct got_call *calls, unsigned n);
 /* Replaces `found` by `to` in one atomic write. Returns false, and changes nothing, if another
  * value is there or the page is not writable. Keeps errno. Any thread. */
 bool got_swap(void *_Atomic *slot, void *found, void *to);
-
-#endif

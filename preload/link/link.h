@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The room's public header: the real function behind a hook. */
-#ifndef PRELOAD_LINK_LINK_H
-#define PRELOAD_LINK_LINK_H
+#pragma once
 
 #include "preload/link/callee.h"
 #include "preload/link/copies.h"
@@ -10,5 +9,3 @@
 #include "preload/link/readable.h"
 #include "preload/link/resolve.h"
 #include "preload/link/symbol.h"
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds a mutex that is private to another library, so that cprof can hold it across a fork. Any
  * application thread, one at a time. */
-#ifndef PRELOAD_LINK_LOCK_SPY_H
-#define PRELOAD_LINK_LOCK_SPY_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -11,5 +10,3 @@
  * name begins with `prefix`; else NULL. During `call`, the object's pthread_mutex_lock entries lead
  * through this file, on all threads. The object must stay loaded. */
 pthread_mutex_t *lock_spy(const char *prefix, bool (*call)(void));
-
-#endif

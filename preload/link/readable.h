@@ -3,8 +3,7 @@
  * at run time by writing a byte of it to a pipe, which stays in the program's descriptor table. A
  * program that closes all descriptors and opens its own would lose or get such bytes
  * (tests/e2e/c/made_code.c). */
-#ifndef PRELOAD_LINK_READABLE_H
-#define PRELOAD_LINK_READABLE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ bool readable(const void *address);
  * read, write and syscall. Call it before libunwind is first used. It also affects other users of
  * this libunwind in the process. Does nothing if libunwind calls other functions. */
 void readable_without_pipe(void *libunwind);
-
-#endif

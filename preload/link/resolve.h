@@ -2,8 +2,7 @@
 /* Finds the real functions behind cprof's exports. Any application thread; no state, no lock.
  * Lookups take the loader's lock and may allocate: look up once, keep the pointer, hold no lock.
  * errno and dlerror() stay clean. */
-#ifndef PRELOAD_LINK_RESOLVE_H
-#define PRELOAD_LINK_RESOLVE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -75,5 +74,3 @@ void *resolve_in(const char *prefix, const char *symbol);
 
 /* True when `address` is in this library (in unit tests, in the program). */
 bool resolve_is_own(const void *address);
-
-#endif

@@ -2,8 +2,7 @@
 /* CPROF_STEP=symbol:NAME: each call of the exported function NAME by a loaded object ends a step.
  * The GOT entries for NAME lead to a stub that calls the real function and then marks the step.
  * Calls without a GOT entry are not seen: inlined, inside one object, or through dlsym(). */
-#ifndef PRELOAD_LINK_SYMBOL_H
-#define PRELOAD_LINK_SYMBOL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -47,5 +46,3 @@ extern _Atomic bool symbol_called __attribute__((visibility("hidden")));
 
 /* The stub that calls symbol_reals[i]; NULL: none on this processor. */
 void *symbol_stub(unsigned i);
-
-#endif

@@ -2,8 +2,7 @@
 /* A trace handler that puts its calls into a bounded queue. It serves threads that the cprof thread
  * must never wait for: the Python module's, which hold the GIL. These exports are for the module
  * and not part of cprof.h. handler_queue.c has the layout of messages. */
-#ifndef PRELOAD_MARKERS_HANDLER_QUEUE_H
-#define PRELOAD_MARKERS_HANDLER_QUEUE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ HANDLER_EXPORT void cprof_trace_queue_leave(struct cprof_trace_queue *queue);
 /* Ends the recording as at process exit; handlers get their last calls. Returns
  * CPROF_DRAIN_DEADLINE_MS; -1 in a forked child, or if nothing was started. Exiting thread. */
 HANDLER_EXPORT int64_t cprof_trace_queue_finish(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trace handlers (cprof.h): their registry and their calls. The built-in handler, which writes the
  * JSON trace, is in writer/. */
-#ifndef PRELOAD_MARKERS_HANDLERS_H
-#define PRELOAD_MARKERS_HANDLERS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ void handlers_say_stuck(void);
 
 /* In a forked child: makes the registry empty. */
 void handlers_abandon(void);
-
-#endif

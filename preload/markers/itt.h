@@ -3,8 +3,7 @@
  * lays them out, and cprof's tables of names. Each client library has its own static part, with
  * objects that it made before it called __itt_api_init(). Of domains, strings and counters cprof
  * reads only the fields below and writes none. */
-#ifndef PRELOAD_MARKERS_ITT_H
-#define PRELOAD_MARKERS_ITT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -143,5 +142,3 @@ int itt_event_make(const char *name, size_t len);
 
 /* The name of an event; NULL: no such event. Any thread. */
 const struct itt_string *itt_event_name(int event);
-
-#endif

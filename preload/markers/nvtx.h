@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cprof records NVTX ranges, marks and names from every library in the process. Application
  * threads. */
-#ifndef PRELOAD_MARKERS_NVTX_H
-#define PRELOAD_MARKERS_NVTX_H
+#pragma once
 
 #include "preload/markers/nvtx_abi.h"
 
@@ -14,5 +13,3 @@ void nvtx_attach(nvtx_get_export_table *get_export_table);
 /* Creates the pthread key of the thread-end hook early, for the reason of thread_log_take_key().
  * Constructor. Else nvtx_attach() creates it. */
 void nvtx_take_key(void);
-
-#endif

@@ -2,8 +2,7 @@
 /* The parts of NVTX v3's binary interface that cprof uses between client library and tool. The
  * build needs no NVTX headers; tests/e2e/c/nvtx.c is built with them. Layouts are from nvToolsExt.h
  * and nvtxTypes.h, 64-bit. */
-#ifndef PRELOAD_MARKERS_NVTX_ABI_H
-#define PRELOAD_MARKERS_NVTX_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ struct nvtx_resource {
 _Static_assert(sizeof(struct nvtx_resource) == 32, "nvtxResourceAttributes_t");
 
 #define NVTX_UNTRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING: the level is unknown */
-
-#endif

@@ -2,8 +2,7 @@
 /* NVTX domains, categories and registered strings. They are never freed. The tables have no locks,
  * because a fork may come at any time. The same name gives the same object in every client library.
  * Any application thread; a new name may allocate. */
-#ifndef PRELOAD_MARKERS_NVTX_NAMES_H
-#define PRELOAD_MARKERS_NVTX_NAMES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ uint32_t nvtx_category_item(uint32_t domain, uint32_t category, uint8_t *room);
 /* Converts a wide string to UTF-8 in out[0..size); invalid characters become U+FFFD. NULL counts as
  * empty. Returns the length. */
 size_t nvtx_utf8(const wchar_t *text, char *out, size_t size);
-
-#endif

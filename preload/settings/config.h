@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings: all CPROF_* variables of config.def, read once. config.c is the only file that
  * reads the environment. */
-#ifndef PRELOAD_SETTINGS_CONFIG_H
-#define PRELOAD_SETTINGS_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,5 +95,3 @@ void config_print(void);
  * the environment. Application threads only: getenv is unsafe beside setenv. Usable as a
  * rank_lookup. */
 const char *config_env(const char *name);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows that triggers requested (CPROF_TRIGGER), as ranges of steps. Pure: no allocation, no
  * output. The caller serializes calls. */
-#ifndef PRELOAD_SETTINGS_DEMANDS_H
-#define PRELOAD_SETTINGS_DEMANDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ bool demands_cover(const struct demands *d, int64_t step);
 
 /* Removes windows that end before the step. */
 void demands_forget(struct demands *d, int64_t step);
-
-#endif

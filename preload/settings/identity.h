@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rank and run name of this process, and the paths of its traces. Application threads read the
  * environment; the cprof thread gets the results here. */
-#ifndef PRELOAD_SETTINGS_IDENTITY_H
-#define PRELOAD_SETTINGS_IDENTITY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -63,5 +62,3 @@ const char *identity_run_name(void);
 
 /* True when trace names end in .gz. */
 bool identity_gzip(void);
-
-#endif

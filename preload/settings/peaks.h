@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CPROF_PEAK_TFLOPS: peak rates of the devices. */
-#ifndef PRELOAD_SETTINGS_PEAKS_H
-#define PRELOAD_SETTINGS_PEAKS_H
+#pragma once
 
 #include "writer/writer.h"
 
@@ -9,5 +8,3 @@
  * flop_classes.def and `cpu`. Empty text is allowed. Returns false, with a message and *out all 0,
  * for anything else. */
 bool peaks_read(const char *text, struct flop_peaks *out);
-
-#endif

@@ -2,8 +2,7 @@
 /* This process's rank, from variables of launchers. Read at wake-up and again when the first file
  * is opened, because programs also set RANK themselves. Application threads, since getenv is unsafe
  * beside setenv. */
-#ifndef PRELOAD_SETTINGS_RANK_H
-#define PRELOAD_SETTINGS_RANK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ typedef const char *rank_lookup(const char *name);
  * Values that are no whole number or contradict others are ignored; with `warn`, a message says so.
  */
 void rank_read(struct rank_info *info, rank_lookup *lookup, bool warn);
-
-#endif

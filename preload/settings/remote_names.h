@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gives each uploaded trace a name of its own, so that no upload replaces another of this run. The
  * cost does not grow with their number. */
-#ifndef PRELOAD_SETTINGS_REMOTE_NAMES_H
-#define PRELOAD_SETTINGS_REMOTE_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ typedef bool (*remote_name_maker)(void *arg, unsigned number, char *name, unsign
  * has none or memory is short. One thread. */
 bool remote_names_take(struct remote_names *names, remote_name_maker make, void *arg, char *name,
                        unsigned long size);
-
-#endif

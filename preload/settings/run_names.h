@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The run's name, and the format variables of CPROF_FOLDER and CPROF_FILENAME. */
-#ifndef PRELOAD_SETTINGS_RUN_NAMES_H
-#define PRELOAD_SETTINGS_RUN_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ void names_run(char *out, size_t size, const char *setting, rank_lookup *lookup,
  * are seconds, in Python's notation. Pure; any thread. */
 void names_fill(struct names_values *values, const char *run_name, const struct rank_info *rank,
                 const struct train_time *time);
-
-#endif

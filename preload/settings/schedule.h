@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which action a step has: the arithmetic of torch.profiler.schedule and Composer's
  * cyclic_schedule. Pure: no state, allocation or output; any thread. */
-#ifndef PRELOAD_SETTINGS_SCHEDULE_H
-#define PRELOAD_SETTINGS_SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ enum action schedule_action_in_epoch(const struct schedule *schedule, int64_t ba
 /* Describes the schedule in one line, cut at size; returns its length. Example: "skip 10 steps,
  * then 2 times: wait 1, warm up 1, record 3; steps 12 to 14 are recorded first". */
 size_t schedule_describe(const struct schedule *schedule, char *out, size_t size);
-
-#endif

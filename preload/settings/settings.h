@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The room's public header: settings, rank, run name and trace names. */
-#ifndef PRELOAD_SETTINGS_SETTINGS_H
-#define PRELOAD_SETTINGS_SETTINGS_H
+#pragma once
 
 #include "preload/settings/config.h"
 #include "preload/settings/demands.h"
@@ -12,5 +11,3 @@
 #include "preload/settings/run_names.h"
 #include "preload/settings/schedule.h"
 #include "preload/settings/step_ranges.h"
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of steps to record (CPROF_STEPS) instead of cycles. Pure: no allocation, no output; any
  * thread. */
-#ifndef PRELOAD_SETTINGS_STEP_RANGES_H
-#define PRELOAD_SETTINGS_STEP_RANGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ bool step_ranges_parse(const char *text, struct step_ranges *out, char *why, siz
 /* The action of a step; ranges is not empty. The last step of a range saves. The step before a
  * range warms up unless another range records it. */
 enum action step_ranges_action(const struct step_ranges *ranges, int64_t step);
-
-#endif

@@ -4,8 +4,7 @@
  * own libz and liblzma, map files that may change (SIGBUS), and take gigabytes for a debug build of
  * torch. It is asked only about files that have lines (writer/stack/debug_info.h), for each address
  * once, in batches. */
-#ifndef PRELOAD_STACKS_LINES_H
-#define PRELOAD_STACKS_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ uint32_t lines_answer(const char **file, uint32_t *len, int32_t *line);
 /* Parses a line of an answer: FILE:LINE, with `column` FILE:LINE:COLUMN, maybe with more behind.
  * Returns the length of the file name; 0: unknown. Does not read text[len]. Pure. */
 uint32_t lines_parse(const char *text, uint32_t len, bool column, int32_t *line);
-
-#endif

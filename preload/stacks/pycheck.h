@@ -3,8 +3,7 @@
  * GIL, one stack that is read by layout is compared with what CPython's functions return. If they
  * differ, Python stacks stay off, with one line. They also stay off for unknown versions, builds
  * without GIL, debug builds and subinterpreters. */
-#ifndef PRELOAD_STACKS_PYCHECK_H
-#define PRELOAD_STACKS_PYCHECK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ void pycheck_missed(void);
 /* Warns once when many stacks were taken before the comparison ran. cprof thread; as poll in struct
  * part. */
 int pycheck_poll(bool stopping);
-
-#endif

@@ -3,8 +3,7 @@
  * without the GIL), while they may read them. An atexit function therefore stops new readers and
  * waits for current ones. Before that, it lets threads finish that ended TorchScript calls of
  * others: these may need the interpreter's lock. */
-#ifndef PRELOAD_STACKS_PYEND_H
-#define PRELOAD_STACKS_PYEND_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ bool pyend_read(void);
 
 /* Ends pyend_read(). Same thread. */
 void pyend_read_done(void);
-
-#endif

@@ -3,8 +3,7 @@
  * references, no call of the interpreter: while a thread is in C, its frames do not change and hold
  * their code. Later the code may be freed and its address reused; struct pyframe has what
  * identifies it. */
-#ifndef PRELOAD_STACKS_PYFRAMES_H
-#define PRELOAD_STACKS_PYFRAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ uint64_t pyframes_print(const void *bytes, size_t n, uint64_t seed);
 /* The line of an instruction in a line table of `size` bytes. 0: it has no line. Pure. */
 int32_t pyframes_line(enum pyframes_table encoding, const uint8_t *table, size_t size,
                       int32_t first_line, int32_t instruction);
-
-#endif

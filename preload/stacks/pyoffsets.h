@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout that CPython 3.13 and later publish: the _Py_DebugOffsets at the beginning of
  * _PyRuntime. */
-#ifndef PRELOAD_STACKS_PYOFFSETS_H
-#define PRELOAD_STACKS_PYOFFSETS_H
+#pragma once
 
 #include "preload/stacks/pyframes.h"
 
@@ -13,5 +12,3 @@ bool pyoffsets_read(int minor, const void *runtime, struct pyframes_layout *out,
 
 /* Whether the two agree in all that pyoffsets_read() can read. */
 bool pyoffsets_agree(const struct pyframes_layout *published, const struct pyframes_layout *row);
-
-#endif

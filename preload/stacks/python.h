@@ -2,8 +2,7 @@
 /* Reads CPython objects by layout, without the GIL: a thread's own frames do not change while it is
  * in C. After the interpreter's end (pyend.h) nothing is found. Also runs Python code, for what
  * cannot be read from C. */
-#ifndef PRELOAD_STACKS_PYTHON_H
-#define PRELOAD_STACKS_PYTHON_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -49,5 +48,3 @@ bool python_is_free_threaded(void);
 
 /* Schedules `code` (static text) in the main thread. False: no Python. Any thread. */
 bool python_run_later(const char *code);
-
-#endif

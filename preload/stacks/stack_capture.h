@@ -3,8 +3,7 @@
  * them (unwind.h). A known stack costs only reading its frames; a new one is added to the table of
  * stacks (writer/stack/stack_table.h). No lock, no allocation, no system call. Application
  * threads. */
-#ifndef PRELOAD_STACKS_STACK_CAPTURE_H
-#define PRELOAD_STACKS_STACK_CAPTURE_H
+#pragma once
 
 #include "preload/settings/settings.h"
 #include "writer/writer.h"
@@ -35,5 +34,3 @@ static inline const struct extras *stacks_of_point(struct thread_log *log, struc
 /* Allows or forbids reading the interpreter. Forbidding waits, at most some 100 ms, until no thread
  * reads it; call it with the GIL. Any thread. */
 void stack_capture_python(bool on);
-
-#endif

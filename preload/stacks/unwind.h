@@ -2,8 +2,7 @@
 /* Native frames of the calling thread, by libunwind's unw_backtrace, and their names. libunwind is
  * opened RTLD_LOCAL, and only for stacks: if linked, it would take over C++ exceptions of the
  * process. */
-#ifndef PRELOAD_STACKS_UNWIND_H
-#define PRELOAD_STACKS_UNWIND_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ uint32_t unwind_object(const void *pc);
  * unwind_refresh() first, so that unwind_object() is right for them. Any application thread; some
  * 10 ns per known frame, microseconds per new one. */
 unsigned unwind_frames(void **out, unsigned most, bool below_python);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The schedule's action for a step. preload/ decides it on the thread that marks the step, writer/
  * obeys. */
-#ifndef WRITER_BASE_ACTION_H
-#define WRITER_BASE_ACTION_H
+#pragma once
 
 /* torch's NONE, WARMUP, RECORD and RECORD_AND_SAVE. The values are part of the API of cprof.h. */
 enum action {
@@ -11,5 +10,3 @@ enum action {
     ACTION_ACTIVE = 2,          /* recorded */
     ACTION_ACTIVE_AND_SAVE = 3, /* recorded; the window ends with this step */
 };
-
-#endif

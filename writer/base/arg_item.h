@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes items of DATA_ARGS (writer/record/record_types.h) into memory that is large enough. Each
  * returns the item's size. Pure, any thread. */
-#ifndef WRITER_BASE_ARG_ITEM_H
-#define WRITER_BASE_ARG_ITEM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ static inline uint32_t put_arg_bytes(uint8_t *to, int type, const char *key, siz
     memcpy(to + n + sizeof len, bytes, len);
     return n + (uint32_t)sizeof len + len;
 }
-
-#endif

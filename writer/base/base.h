@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The room's public header: buffers, clock, log, paths, files apart from the program's
  * descriptors. */
-#ifndef WRITER_BASE_BASE_H
-#define WRITER_BASE_BASE_H
+#pragma once
 
 #include "writer/base/action.h"
 #include "writer/base/arg_item.h"
@@ -21,5 +20,3 @@
 #include "writer/base/train_time.h"
 #include "writer/base/utf8.h"
 #include "writer/base/wake.h"
-
-#endif

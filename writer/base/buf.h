@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Growing byte buffer with a sticky error. After a failed allocation, writes do nothing and
  * `failed` is set, so a writer needs one check at its end. cprof thread only. */
-#ifndef WRITER_BASE_BUF_H
-#define WRITER_BASE_BUF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ void buf_free(struct buf *b);
 
 /* Frees the unused room. */
 void buf_trim(struct buf *b);
-
-#endif

@@ -3,8 +3,7 @@
  * wall-clock nanoseconds by a piecewise-linear, continuous, monotone map with a knot per flush. A
  * fit per window would follow every slew of NTP, or contradict what is already written (tried.md
  * T16). */
-#ifndef WRITER_BASE_CLOCK_H
-#define WRITER_BASE_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -113,5 +112,3 @@ int64_t clock_map_ns(const struct clock_map *m, uint64_t ticks);
 
 /* Frees the knots. */
 void clock_map_free(struct clock_map *m);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The number formats that FLOPs are counted by. */
-#ifndef WRITER_BASE_FLOP_CLASS_H
-#define WRITER_BASE_FLOP_CLASS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ enum flop_class flop_class_named(const char *name, size_t n);
 
 /* The class of a c10::ScalarType, or of DTYPE_TF32. Any thread. */
 enum flop_class flop_class_of(uint32_t dtype);
-
-#endif

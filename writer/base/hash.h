@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hash of bytes for tables in memory. Never written to a file, so it may change. Any thread. */
-#ifndef WRITER_BASE_HASH_H
-#define WRITER_BASE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ static inline uint64_t hash_text(const char *text, size_t len)
     h = (h ^ word) * UINT64_C(0x9fb21c651e98df25);
     return h ^ h >> 32;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * unwinder may keep a descriptor in a variable, and on this thread the number means another file.
  * So io_server.c calls no function of the C library. scripts/lint/check_source.py lists what it may
  * call. */
-#ifndef WRITER_BASE_IO_SERVER_H
-#define WRITER_BASE_IO_SERVER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ struct io_server {
 /* The thread's function; takes a struct io_server with turn IO_SERVES. Makes the table, then gives
  * the first turn to IO_ASKS. Returns after IO_ENDS or IO_REFUSED. */
 void *io_serve(void *server);
-
-#endif

@@ -22,8 +22,7 @@
  * The other thread starts with the first call. Its table begins empty (close_range(2) with
  * CLOSE_RANGE_UNSHARE, Linux 5.9), so a pipe that the program closes is closed. A call is made
  * directly where that is refused, where no thread can be made, and on all other threads. */
-#ifndef WRITER_BASE_IO_THREAD_H
-#define WRITER_BASE_IO_THREAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ long io_call(long number, long a, long b, long c, long d, long e, long f);
 
 /* Writes all n bytes, in as many calls as needed. 0 or errno. Any thread. */
 int io_write_all(int fd, const void *bytes, size_t n);
-
-#endif

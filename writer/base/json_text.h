@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers and strings as JSON text: appended to a buffer, or written into memory that is large
  * enough (the inner loop of the JSON writer). Pure functions, cprof thread. */
-#ifndef WRITER_BASE_JSON_TEXT_H
-#define WRITER_BASE_JSON_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -209,5 +208,3 @@ static inline char *put_string(char *to, const char *text, size_t n)
     *to++ = '"';
     return to;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts kept once each, never freed: names of calls and ranges whose kernels may still come. cprof
  * thread. */
-#ifndef WRITER_BASE_KEPT_NAMES_H
-#define WRITER_BASE_KEPT_NAMES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ const char *names_keep(const char *text, uint32_t len);
 
 /* Texts without room, since the last call. */
 uint64_t names_refused(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens files that others may have written, and decides whose files and sockets are trusted. */
-#ifndef WRITER_BASE_OPEN_FOREIGN_H
-#define WRITER_BASE_OPEN_FOREIGN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ bool owner_is_mapped(uid_t uid, uid_t overflow, const char *uid_map);
 
 /* True when path is a regular file of a trusted user. Follows no link. Any thread. */
 bool owner_is_trusted_file(const char *path, struct stat *st);
-
-#endif

@@ -2,8 +2,7 @@
 /* Folder and file templates: "{run_name}/torch_traces", "rank{rank}.{batch}.pt.trace.json". Pure:
  * no file system, no globals, no allocation, no output; any thread. The thread that wakes cprof
  * checks the templates; the cprof thread expands them when a file gets its name. */
-#ifndef WRITER_BASE_PATH_H
-#define WRITER_BASE_PATH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ bool path_prestep_name(const char *path, pid_t pid, int n, char *out, size_t siz
  * "unknown variable {nope}; allowed: {rank} {batch}". Returns the length. */
 size_t path_describe(const struct path_error *error, const char *const *names, size_t count,
                      char *out, size_t size);
-
-#endif

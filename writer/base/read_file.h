@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads small files and lists file names. On the cprof thread, takes no descriptor of the program
  * (writer/base/io_thread.h). */
-#ifndef WRITER_BASE_READ_FILE_H
-#define WRITER_BASE_READ_FILE_H
+#pragma once
 
 #include <glob.h>
 #include <limits.h>
@@ -23,5 +22,3 @@ char thread_state(uint32_t tid);
 /* The files that match the pattern (glob(7)), unsorted; free with globfree(). False: none. Any
  * thread. */
 bool find_files(const char *pattern, glob_t *found);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of the cprof thread: its state, starting it, waiting for it. */
-#ifndef WRITER_BASE_RUN_STATE_H
-#define WRITER_BASE_RUN_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ size_t run_state_stack_size(size_t own);
 
 /* A thread of cprof is about to begin (1) or ends (-1): for writer_threads(). Any thread. */
 void run_state_thread(int change);
-
-#endif

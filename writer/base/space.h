@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Room for rings of records and timelines in a limited address space, where mapped bytes are
  * missing to the program. Any thread; no lock, no allocation. */
-#ifndef WRITER_BASE_SPACE_H
-#define WRITER_BASE_SPACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ bool space_take(uint64_t *ring, uint64_t besides);
 
 /* Gives back bytes that could not be mapped, or were unmapped. */
 void space_give_back(uint64_t bytes);
-
-#endif

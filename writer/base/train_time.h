@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where training stands, in Composer's terms, for template variables and handlers. Plain data. */
-#ifndef WRITER_BASE_TRAIN_TIME_H
-#define WRITER_BASE_TRAIN_TIME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ struct train_time {
     int64_t epoch_wct_ns;
     int64_t batch_wct_ns;
 };
-
-#endif

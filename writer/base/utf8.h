@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Characters as UTF-8. Pure, any thread. */
-#ifndef WRITER_BASE_UTF8_H
-#define WRITER_BASE_UTF8_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ static inline uint32_t utf8_text(const void *text, unsigned width, size_t n, cha
     }
     return (uint32_t)used;
 }
-
-#endif

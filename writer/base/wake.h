@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wakes the cprof thread. */
-#ifndef WRITER_BASE_WAKE_H
-#define WRITER_BASE_WAKE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ uint32_t wake_word(void);
 /* Waits until wake_thread() was called after `word` was read, at most `ms` milliseconds; below 0:
  * for ever. cprof thread. */
 void wake_wait(uint32_t word, int64_t ms);
-
-#endif

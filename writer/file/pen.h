@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The right to write trace files. During a write, a file may be incomplete for a moment. */
-#ifndef WRITER_FILE_PEN_H
-#define WRITER_FILE_PEN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ bool pen_keep(void);
 
 /* True when any write was done. Any thread. */
 bool pen_has_written(void);
-
-#endif

@@ -7,8 +7,7 @@
  * Plain text: the head is padded with blanks. Gzip: the head is one stored member of fixed size,
  * rewritten in place; the body has one deflate member per flush; the trailer is one member.
  * Everything here runs on the cprof thread. */
-#ifndef WRITER_FILE_SINK_H
-#define WRITER_FILE_SINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ void sink_free(struct sink *s);
 /* True when little is free on the file system of `path`, or of its nearest existing parent: less
  * than 1 GB or 5 % of its size, whichever is less. */
 bool sink_disk_low(const char *path);
-
-#endif

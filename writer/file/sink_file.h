@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by sink_file.c, sink_gzip.c and their test: the system calls of a file sink, which a test
  * replaces to make them fail, and the gzip encoder. Others use sink.h. cprof thread. */
-#ifndef WRITER_FILE_SINK_FILE_H
-#define WRITER_FILE_SINK_FILE_H
+#pragma once
 
 #include "writer/base/base.h"
 #include "writer/file/sink.h"
@@ -41,5 +40,3 @@ int gzip_stored(struct buf *out, const char *bytes, size_t n);
 
 /* NULL is allowed. */
 void gzip_free(struct gzip *g);
-
-#endif

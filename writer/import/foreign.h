@@ -2,8 +2,7 @@
 /* Converts an event of a foreign Chrome JSON trace to an event of ours. Times are moved to our
  * base; processes, rows and ids are moved apart from ours and from those of other files; text
  * becomes readable for every reader (cupti-perfetto.md A2, A7 to A9). cprof thread. */
-#ifndef WRITER_IMPORT_FOREIGN_H
-#define WRITER_IMPORT_FOREIGN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void foreign_free(struct foreign *f);
 /* Converts microseconds in text (a JSON number, also with exponent) to ns, rounded. False: no
  * number, or beyond 64 bits. */
 bool foreign_us(const char *text, size_t len, int64_t *ns);
-
-#endif

@@ -3,8 +3,7 @@
  * a slice per pass: first to validate it and find its times, then into its window. That is the
  * window that was open when the file was handed in, or the next one. cprof thread, except
  * import_add(). */
-#ifndef WRITER_IMPORT_IMPORT_H
-#define WRITER_IMPORT_IMPORT_H
+#pragma once
 
 #include "writer/window/window.h"
 
@@ -30,5 +29,3 @@ void import_give_up(void);
 
 /* Forgets all files silently, after a failed write was logged. */
 void import_drop(void);
-
-#endif

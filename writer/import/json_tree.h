@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One JSON value as an array: each value is followed by the values inside it. cprof thread. */
-#ifndef WRITER_IMPORT_JSON_TREE_H
-#define WRITER_IMPORT_JSON_TREE_H
+#pragma once
 
 #include "writer/base/base.h"
 #include "writer/json/json.h"
@@ -41,5 +40,3 @@ static inline bool text_is(struct text text, const char *as)
 
 /* Frees the tree's memory. */
 void json_tree_free(struct json_tree *t);
-
-#endif

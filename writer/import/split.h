@@ -2,8 +2,7 @@
 /* Splits the text of a Chrome JSON file of any size into its events. It only finds where values
  * begin and end; foreign.h reads them. Takes `{"traceEvents": [...], ...}` and `[...]`. The latter
  * may lack its end, as Chrome allows after a crash. No I/O; any thread. */
-#ifndef WRITER_IMPORT_SPLIT_H
-#define WRITER_IMPORT_SPLIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ void split_reset(struct split *s);
 
 /* Frees the memory. */
 void split_free(struct split *s);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text of a regular file, gzip (any number of members) or plain, in pieces. cprof thread. */
-#ifndef WRITER_IMPORT_UNPACK_H
-#define WRITER_IMPORT_UNPACK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ void unpack_reset(struct unpack *u);
 
 /* NULL is allowed. */
 void unpack_free(struct unpack *u);
-
-#endif

@@ -2,8 +2,7 @@
 /* Which kernel did the work of a span with a FLOP count. A kernel shows the span's FLOPs when it is
  * the only one that the span launched. Of several kernels none shows them, so that no work shows
  * twice. Kernels therefore wait until the records after theirs have come. Bounded; cprof thread. */
-#ifndef WRITER_JOIN_ATTRIBUTION_H
-#define WRITER_JOIN_ATTRIBUTION_H
+#pragma once
 
 #include "writer/join/correlation.h"
 #include "writer/join/timeline.h"
@@ -45,5 +44,3 @@ void attribution_settle(size_t n, uint64_t window,
                         void (*put)(struct call *c, const struct gpu_record *r, uint64_t flops,
                                     void *),
                         void *arg);
-
-#endif

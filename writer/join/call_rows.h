@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joins CUPTI's calls with hooked calls and operators, and writes their rows. A call whose thread's
  * ring is not drained up to its time waits. cprof thread. */
-#ifndef WRITER_JOIN_CALL_ROWS_H
-#define WRITER_JOIN_CALL_ROWS_H
+#pragma once
 
 #include "writer/join/join.h"
 
@@ -29,5 +28,3 @@ void call_rows_settle_hooks(const struct join_windows *in, struct window *w);
 /* Lets the window's hooked calls wait no longer. Another window may have markers of the same time,
  * so hooks are found by time. */
 void call_rows_forget_hooks(struct window *w);
-
-#endif

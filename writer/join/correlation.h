@@ -2,8 +2,7 @@
 /* The calls that CUPTI has reported, by correlation id, and device records that came before their
  * call. Ids are consecutive, so the table is indexed by their low bits. It grows while calls that
  * wait collide. cprof thread. */
-#ifndef WRITER_JOIN_CORRELATION_H
-#define WRITER_JOIN_CORRELATION_H
+#pragma once
 
 #include "writer/record/record.h"
 #include "writer/json/json.h"
@@ -79,5 +78,3 @@ uint64_t correlation_given_up(void);
 
 /* How many records are kept now. */
 uint64_t correlation_held(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Takes what CUPTI recorded on the device, and driver memory: writes it into the window of the call
  * that caused it. cprof thread. */
-#ifndef WRITER_JOIN_DEVICE_WORK_H
-#define WRITER_JOIN_DEVICE_WORK_H
+#pragma once
 
 #include "writer/join/correlation.h"
 #include "writer/join/join.h"
@@ -42,5 +41,3 @@ void work_take(const struct join_windows *in, const struct gpu_record *r);
 
 /* Takes an overhead of CUPTI, which has a row of its own. */
 void work_take_overhead(const struct join_windows *in, const struct gpu_record *r);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which recording of a CUDA event a wait waited for. The table lasts across windows, while CUPTI
  * records without a pause. cprof thread. */
-#ifndef WRITER_JOIN_EVENTS_H
-#define WRITER_JOIN_EVENTS_H
+#pragma once
 
 #include "writer/record/record.h"
 #include "writer/json/json.h"
@@ -17,5 +16,3 @@ void events_pause(void);
 /* The recording that a wait (GPU_SYNC) of the call `correlation` waited for. False: unknown, *out
  * is -1, -1. */
 bool events_find(const struct gpu_record *r, uint64_t correlation, struct json_wait *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The row of a GPU record in a window's file. cprof thread. */
-#ifndef WRITER_JOIN_GPU_PLACE_H
-#define WRITER_JOIN_GPU_PLACE_H
+#pragma once
 
 #include "writer/sums/sums.h"
 #include "writer/window/window.h"
@@ -11,5 +10,3 @@
  * written. */
 bool gpu_place(struct window *w, const struct window_shared *shared, enum lane_kind kind,
                uint32_t owner, uint32_t id, const struct gpu_record *r, struct json_place *at);
-
-#endif

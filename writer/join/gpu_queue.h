@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A queue of GPU records in the order of arrival. cprof thread. */
-#ifndef WRITER_JOIN_GPU_QUEUE_H
-#define WRITER_JOIN_GPU_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ static inline bool queue_put(struct queue *q, const struct gpu_record *r)
     q->records[q->n++] = *r;
     return true;
 }
-
-#endif

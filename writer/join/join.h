@@ -9,8 +9,7 @@
  *
  * One row per correlation id: a driver call that is part of a runtime call has none. cprof
  * thread. */
-#ifndef WRITER_JOIN_JOIN_H
-#define WRITER_JOIN_JOIN_H
+#pragma once
 
 #include "writer/window/window.h"
 
@@ -69,5 +68,3 @@ void join_idle(void);
 #include "writer/join/correlation.h"
 #include "writer/join/events.h"
 #include "writer/join/timeline.h"
-
-#endif

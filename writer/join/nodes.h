@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The makers of CUDA graph nodes, and what the nodes compute. Kept from capture on, long before the
  * graph is launched. cprof thread. */
-#ifndef WRITER_JOIN_NODES_H
-#define WRITER_JOIN_NODES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ uint64_t nodes_refused(void);
 
 /* The maker of a node, valid until the next call; NULL: unknown. */
 const struct node_maker *nodes_find(uint64_t node);
-
-#endif

@@ -2,8 +2,7 @@
 /* The user's ranges (record_function, markers) on the GPU. For each range and stream: the time from
  * the first to the last kernel launched inside, written as a gpu_user_annotation row. cprof
  * thread. */
-#ifndef WRITER_JOIN_RANGES_H
-#define WRITER_JOIN_RANGES_H
+#pragma once
 
 #include "writer/join/timeline.h"
 
@@ -32,5 +31,3 @@ void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void
 
 /* Extents without room, since the last call. */
 uint64_t ranges_refused(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waits (GPU_SYNC) that came before the recording of their event, which may lie in a buffer still
  * to come. cprof thread. */
-#ifndef WRITER_JOIN_SYNC_WAITS_H
-#define WRITER_JOIN_SYNC_WAITS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ void sync_waits_batch(void (*take)(const struct gpu_record *r, void *arg), void 
 /* Gives take() the waits for which last() is true: they can be kept no longer. */
 void sync_waits_settle(bool (*last)(const struct gpu_record *r, void *arg),
                        void (*take)(const struct gpu_record *r, void *arg), void *arg);
-
-#endif

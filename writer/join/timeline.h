@@ -4,8 +4,7 @@
  * operator, and CUPTI's record of a call finds the hooked call. Spans are kept in the order of
  * their ends: the first one that ends after a time contains it, or has a parent that does. So no
  * lookup waits for a parent to end (T14). cprof thread. */
-#ifndef WRITER_JOIN_TIMELINE_H
-#define WRITER_JOIN_TIMELINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -128,5 +127,3 @@ void timeline_forget(void);
  * of theirs wait. Call it only when all records from before the last call have come. Needed inside
  * windows too, which may last as long as the run. */
 void timeline_sweep(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last rows and counts of a window's GPU side, for join_settle(). cprof thread. */
-#ifndef WRITER_JOIN_WINDOW_END_H
-#define WRITER_JOIN_WINDOW_END_H
+#pragma once
 
 #include "writer/join/join.h"
 
@@ -11,5 +10,3 @@ void window_end_count(struct window *w, uint64_t missing);
 
 /* Writes a row for each range of the user on each stream that it used. */
 void window_end_annotate(const struct join_windows *in, struct window *w);
-
-#endif

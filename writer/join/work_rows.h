@@ -2,8 +2,7 @@
 /* Writes the rows of work on a device: kernels, copies, fills, whole graphs, waits and driver
  * memory, each with the arrow from its call. device_work.c finds the window and the call. cprof
  * thread. */
-#ifndef WRITER_JOIN_WORK_ROWS_H
-#define WRITER_JOIN_WORK_ROWS_H
+#pragma once
 
 #include "writer/join/correlation.h"
 #include "writer/record/record.h"
@@ -19,5 +18,3 @@ void work_rows_put(const struct join_windows *in, struct window *w, struct call 
  * The window must have room. */
 void work_row(const struct join_windows *in, struct window *w, struct call *c,
               const struct gpu_record *r, uint64_t flops);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes and bandwidth of communication library calls (spans of category CAT_COLLECTIVE), for their
  * rows and for the later rows of their kernels. cprof thread. */
-#ifndef WRITER_JSON_COLLECTIVE_STATS_H
-#define WRITER_JSON_COLLECTIVE_STATS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ bool collective_stats_find(uint64_t span, struct transfer *out);
 /* Appends `, "Algorithm bandwidth (GB/s)": …, "Bus bandwidth (GB/s)": …`. Nothing when bytes or the
  * duration in ns are 0. */
 void collective_stats_bandwidth(struct buf *b, const struct transfer *t, int64_t duration_ns);
-
-#endif

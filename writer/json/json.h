@@ -3,8 +3,7 @@
  * state. Times are integer nanoseconds, printed as microseconds with three decimals. The keys
  * are those of Kineto. An event is a line that ends in ",\n"; the trailer closes
  * the array. cprof thread. */
-#ifndef WRITER_JSON_JSON_H
-#define WRITER_JSON_JSON_H
+#pragma once
 
 #include "writer/base/base.h"
 #include "writer/record/record.h"
@@ -58,5 +57,3 @@ void json_span(struct buf *b, enum category category, const char *name, const st
 #include "writer/json/json_gpu.h"
 #include "writer/json/json_memory.h"
 #include "writer/json/json_scan.h"
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The named values of a record (DATA_ARGS): reads them and writes them as JSON. Pure; cprof
  * thread. */
-#ifndef WRITER_JSON_JSON_ARGS_H
-#define WRITER_JSON_JSON_ARGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ void json_arg_value(struct buf *b, const struct json_arg *a);
 /* Appends `"key": value` for each item of the n bytes but category and shapes. first: nothing
  * stands before them; returns the same for what follows. */
 bool json_args(struct buf *b, const uint8_t *at, size_t n, bool first);
-
-#endif

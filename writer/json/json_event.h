@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common parts of events: beginning, place and time. Only for the .c files of writer/json;
  * others use json.h and json_gpu.h. Pure functions, cprof thread. */
-#ifndef WRITER_JSON_JSON_EVENT_H
-#define WRITER_JSON_JSON_EVENT_H
+#pragma once
 
 #include "writer/json/json.h"
 #include "writer/base/base.h"
@@ -111,5 +110,3 @@ static inline char *put_duration(char *p, const struct json_place *at)
     p = put_literal(p, ", \"dur\": ");
     return put_us(p, duration_of(at));
 }
-
-#endif

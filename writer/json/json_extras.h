@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the extra numbers of a record as args of its event. Only for the .c files of
  * writer/json. */
-#ifndef WRITER_JSON_JSON_EXTRAS_H
-#define WRITER_JSON_JSON_EXTRAS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ void json_extras(struct buf *b, const struct record *r, bool first);
 
 /* Closes the args and the event, with the extras that stand beside args. cprof thread. */
 void json_extras_end(struct buf *b, const struct record *r);
-
-#endif

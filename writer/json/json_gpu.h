@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU records as Chrome JSON text, in Kineto's keys and units. Pure, as json.h: whole events or
  * nothing. cprof thread. */
-#ifndef WRITER_JSON_JSON_GPU_H
-#define WRITER_JSON_JSON_GPU_H
+#pragma once
 
 #include "writer/json/collective_stats.h"
 #include "writer/record/record.h"
@@ -72,5 +71,3 @@ void json_gpu_annotation(struct buf *b, const char *name, uint32_t name_len,
  * any number of `f` (bp "e"). */
 void json_gpu_arrow_start(struct buf *b, uint64_t id, const struct json_place *at);
 void json_gpu_arrow_end(struct buf *b, uint64_t id, const struct json_place *at); /* as above */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An operator's inputs (record.h, DATA_SHAPES) as Kineto writes them: "Input type", "Input Dims",
  * "Input Strides" and "Concrete Inputs", an entry per input each. Pure functions, cprof thread. */
-#ifndef WRITER_JSON_JSON_INPUTS_H
-#define WRITER_JSON_JSON_INPUTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@
  * NULL entries allowed. first: nothing stands before them; returns the same for what follows. */
 bool json_inputs(struct buf *b, const uint8_t *data, size_t n, const char *const *names,
                  unsigned n_names, bool first);
-
-#endif

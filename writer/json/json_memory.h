@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor memory as Chrome JSON text: the events, failed allocations, and the totals of a window.
  * Pure, whole events or nothing. cprof thread. */
-#ifndef WRITER_JSON_JSON_MEMORY_H
-#define WRITER_JSON_JSON_MEMORY_H
+#pragma once
 
 #include "writer/json/json.h"
 #include "writer/record/record.h"
@@ -24,5 +23,3 @@ void json_out_of_memory(struct buf *b, const struct memory_event *e,
  * time. */
 void json_memory_device(struct buf *b, const struct memory_device *device, int64_t peak_ns,
                         const struct memory_holders *at_peak, const struct memory_holders *at_end);
-
-#endif

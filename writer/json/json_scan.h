@@ -2,8 +2,7 @@
 /* Reads JSON text (RFC 8259) token by token: the grammar for all JSON that cprof reads. NaN,
  * Infinity and -Infinity are words, too. Does not check bytes of strings or range of numbers. Pure:
  * no allocation, no recursion, no output; any thread. */
-#ifndef WRITER_JSON_JSON_SCAN_H
-#define WRITER_JSON_JSON_SCAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ enum json_token json_scan_next(struct json_scan *s);
 /* The character of the escape at *text, which the scan has checked; advances *text. 0xd800 to
  * 0xdfff: half of a surrogate pair. */
 uint32_t json_escaped(const char **text, const char *end);
-
-#endif

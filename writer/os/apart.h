@@ -2,8 +2,7 @@
 /* Marks functions that run in a process made by clone() with shared memory
  * (preload/delivery/spawn.c). They must not write thread-local storage. ASan and TSan keep their
  * state there, so these functions are exempt. */
-#ifndef WRITER_OS_APART_H
-#define WRITER_OS_APART_H
+#pragma once
 
 #if defined(__has_attribute)
 #if __has_attribute(no_sanitize)
@@ -12,6 +11,4 @@
 #endif
 #ifndef APART
 #define APART __attribute__((noinline))
-#endif
-
 #endif

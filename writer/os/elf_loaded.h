@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the symbol table of a loaded object without the loader: another library may interpose
  * dlsym(), whose answer then depends on that library's place in the search order. */
-#ifndef WRITER_OS_ELF_LOADED_H
-#define WRITER_OS_ELF_LOADED_H
+#pragma once
 
 #include <link.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ bool elf_loaded_needs(const struct elf_loaded *o, const char *prefix);
  * elf_loaded_function() still works. False: the memory cannot be made writable. Only in a
  * constructor, while no other thread looks up symbols. */
 bool elf_loaded_hide(const struct elf_loaded *o);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The identity of a file, because whoever may write to its folder can give its name to another
  * file. */
-#ifndef WRITER_OS_FILE_IDENTITY_H
-#define WRITER_OS_FILE_IDENTITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ bool file_identity_look(const char *path, struct file_identity *identity, uint64
 
 /* True when path still names this file. Any thread. */
 bool file_identity_has_name(const struct file_identity *identity, const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The two futex calls, process-private, and a lock made of them. No allocation; errno stays. */
-#ifndef WRITER_OS_FUTEX_H
-#define WRITER_OS_FUTEX_H
+#pragma once
 
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -51,5 +50,3 @@ static inline void futex_unlock(_Atomic uint32_t *word)
     if (atomic_exchange(word, FUTEX_FREE) == FUTEX_AWAITED)
         futex_wake(word);
 }
-
-#endif

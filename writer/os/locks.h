@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Locks on threads of the program: protects the holder, and bounds the waits. */
-#ifndef WRITER_OS_LOCKS_H
-#define WRITER_OS_LOCKS_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -83,5 +82,3 @@ static inline bool lock_within(pthread_mutex_t *mutex, long ms)
     end.tv_nsec %= 1000000000;
     return LOCKS_WAIT(mutex, LOCKS_CLOCK, &end) == 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The room's public header: what the kernel and the loader offer. */
-#ifndef WRITER_OS_OS_H
-#define WRITER_OS_OS_H
+#pragma once
 
 #include "writer/os/apart.h"
 #include "writer/os/close_range.h"
@@ -12,5 +11,3 @@
 #include "writer/os/monotonic.h"
 #include "writer/os/raw_syscall.h"
 #include "writer/os/write_signals.h"
-
-#endif

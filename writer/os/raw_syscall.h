@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A system call without thread-local storage, which cannot be interposed. */
-#ifndef WRITER_OS_RAW_SYSCALL_H
-#define WRITER_OS_RAW_SYSCALL_H
+#pragma once
 
 /* Always inlined: sanitizers instrument functions by thread-local storage. */
 #define RAW_INLINE static inline __attribute__((always_inline))
@@ -38,6 +37,4 @@ RAW_INLINE long raw_syscall(long number, long a, long b, long c, long d, long e,
 }
 #else
 #error "raw_syscall.h: system calls of this processor are not known"
-#endif
-
 #endif

@@ -2,8 +2,7 @@
 /* Tells whether DWARF readers would find source lines for a file: in itself, or in a file of debug
  * information (/usr/lib/debug/.build-id, .gnu_debuglink). Reads only section names. cprof
  * thread. */
-#ifndef WRITER_STACK_DEBUG_INFO_H
-#define WRITER_STACK_DEBUG_INFO_H
+#pragma once
 
 #include <elf.h>
 #include <stdbool.h>
@@ -11,5 +10,3 @@
 /* fd: the ELF file, of io_open(), with its head and all section headers. path: of the file. */
 bool debug_info_has_lines(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *sections,
                           const char *path);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Demangles C++ names by libsupc++, linked statically and hidden. cprof thread; for names that are
  * not mangled, such as CUDA's calls, any thread. */
-#ifndef WRITER_STACK_DEMANGLE_H
-#define WRITER_STACK_DEMANGLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@
  * Returns the name itself if it is not mangled or invalid. Allocates nothing; a hostile name takes
  * 400 KB of stack. */
 const char *demangle(const char *name, size_t *len);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program and its libraries, loaded or unloaded: which of those that were at an address in turn
  * a return address belongs to. Nothing is ever removed, so unloaded code can still be named. */
-#ifndef WRITER_STACK_DSO_TABLE_H
-#define WRITER_STACK_DSO_TABLE_H
+#pragma once
 
 #include <elf.h>
 #include <stdbool.h>
@@ -46,5 +45,3 @@ const struct elf_object *dso_table_find(uint64_t address, uint32_t number);
 
 /* The object's index, below DSO_MOST. */
 unsigned dso_table_index(const struct elf_object *object);
-
-#endif

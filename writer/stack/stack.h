@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The room's public header: functions and libraries of the addresses in stacks. */
-#ifndef WRITER_STACK_STACK_H
-#define WRITER_STACK_STACK_H
+#pragma once
 
 #include "writer/stack/demangle.h"
 #include "writer/stack/dso_table.h"
 #include "writer/stack/stack_json.h"
 #include "writer/stack/stack_table.h"
 #include "writer/stack/symbols.h"
-
-#endif

@@ -3,8 +3,7 @@
  * `sf`, the id of the innermost frame in `stackFrames` (Chrome's trace format). Unless a setting
  * prevents it, args also have the whole stack as `Call stack`, as Kineto writes it: innermost frame
  * first, a semicolon after each. A semicolon inside a frame becomes a colon. */
-#ifndef WRITER_STACK_STACK_JSON_H
-#define WRITER_STACK_STACK_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ uint32_t stacks_of(const struct record *r);
 
 /* Frees the bits. */
 void stacks_used_free(struct stacks_used *used);
-
-#endif

@@ -6,8 +6,7 @@
  * Stacks are paths of a tree. A node is a frame and the node of its caller; a stack's id is the
  * node of its innermost frame. A second table leads from a stack's print to that node, so a known
  * stack costs one lookup. The print is a 64-bit hash of what the thread saw (pyframes.h). */
-#ifndef WRITER_STACK_STACK_TABLE_H
-#define WRITER_STACK_STACK_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ const char *stack_table_text(const struct stack_frame *frame);
 
 /* One more than the largest id of a node. Any thread. */
 uint32_t stack_table_nodes(void);
-
-#endif

@@ -2,8 +2,7 @@
 /* Names of return addresses in this process: the function, demangled, from the ELF symbols of the
  * file that is or was mapped there (dso_table.h). Files are read, not mapped, without a lock of the
  * loader. cprof thread. */
-#ifndef WRITER_STACK_SYMBOLS_H
-#define WRITER_STACK_SYMBOLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ void symbols_name(uint64_t pc, uint32_t number, struct buf *b);
 /* Shortens a demangled C++ name to `size` bytes: drops return type, parameters and template
  * arguments, which are hundreds of bytes in torch. Returns the length. Pure. */
 size_t symbols_shorten(const char *name, size_t len, char *out, size_t size);
-
-#endif

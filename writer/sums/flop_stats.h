@@ -4,8 +4,7 @@
  * much of that time has a count. The numbers are in the trailer, so each flush has the latest. The
  * last FLOP_STEPS steps may still change; older ones are settled in the body, and later counts for
  * them go to the window only ("late"). cprof thread. */
-#ifndef WRITER_SUMS_FLOP_STATS_H
-#define WRITER_SUMS_FLOP_STATS_H
+#pragma once
 
 #include "writer/base/base.h"
 #include "writer/record/record.h"
@@ -58,5 +57,3 @@ void flop_stats_counters(const struct flop_stats *s, int64_t end_ns,
 /* Appends `"flops": {…}, ` to the account. duration_ns: of the window so far. */
 void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
                         const struct writer_options *options, struct buf *b);
-
-#endif

@@ -2,8 +2,7 @@
 /* Arrows from a forward operator to the backward node that it made. They are joined by torch's
  * thread id and autograd sequence number, as in Kineto: of the operators with one number, the last
  * to start made the node. cprof thread. */
-#ifndef WRITER_SUMS_FLOWS_H
-#define WRITER_SUMS_FLOWS_H
+#pragma once
 
 #include "writer/json/json.h"
 
@@ -47,5 +46,3 @@ void flows_draw(const struct flows *f, uint64_t window, const struct flow_end *e
  * backward pass on another thread, whose ring may be drained before the forward thread's. */
 void flows_settle(const struct flows *f, uint64_t window, struct buf *waiting, uint64_t ticks,
                   struct buf *body);
-
-#endif

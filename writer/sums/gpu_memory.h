@@ -2,8 +2,7 @@
 /* Driver memory that a window allocated and has not freed, by device and kind. A release counts
  * only if its allocation was in the same window, because CUPTI does not report releases between
  * windows. Bounded memory. cprof thread. */
-#ifndef WRITER_SUMS_GPU_MEMORY_H
-#define WRITER_SUMS_GPU_MEMORY_H
+#pragma once
 
 #include "writer/record/record.h"
 
@@ -37,5 +36,3 @@ uint64_t gpu_memory_note(struct gpu_memory *m, const struct gpu_record *r);
 
 /* Frees the slots and empties m. */
 void gpu_memory_free(struct gpu_memory *m);
-
-#endif

@@ -3,8 +3,7 @@
  * drops an event that overlaps another of its row in part. Events may come in any order. An event
  * in time order costs O(1), as does a run of events elsewhere, because a gap stays at the last
  * insertion. cprof thread. */
-#ifndef WRITER_SUMS_INTERVALS_H
-#define WRITER_SUMS_INTERVALS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ enum interval_fit intervals_add(struct intervals *v, int64_t start, int64_t end,
 /* Frees the memory. Afterwards nothing fits that starts before `until`, or before the end of what
  * was remembered. */
 void intervals_forget(struct intervals *v, int64_t until, uint64_t *used);
-
-#endif

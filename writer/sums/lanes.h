@@ -2,8 +2,7 @@
 /* Rows of the GPU: the thread id for each event of a stream, so that no two events of a row overlap
  * in part (Perfetto drops the later one). Events may come in any order. One per window. cprof
  * thread. */
-#ifndef WRITER_SUMS_LANES_H
-#define WRITER_SUMS_LANES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ bool lanes_have_process(const struct lanes *l, enum lane_kind kind, uint32_t own
 bool lanes_place(struct lanes *l, enum lane_kind kind, uint32_t owner, uint32_t id, int64_t start,
                  int64_t end, bool nest, const char *process, struct buf *b, uint32_t *pid,
                  uint32_t *tid);
-
-#endif

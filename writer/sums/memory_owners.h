@@ -2,8 +2,7 @@
 /* Holders of tensor memory: operator, module and stack of the allocations that were alive at a
  * window's peak, at a failed allocation, and at the window's end. Records come ring by ring and are
  * sorted by time before they are counted. Bounded memory. cprof thread. */
-#ifndef WRITER_SUMS_MEMORY_OWNERS_H
-#define WRITER_SUMS_MEMORY_OWNERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ uint64_t memory_owners_bytes(const struct memory_owners *o);
 
 /* Frees the holders. o may be NULL. */
 void memory_owners_free(struct memory_owners *o);
-
-#endif

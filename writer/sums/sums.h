@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The room's public header: FLOPs, memory, the table of `cprof top`, rows of streams. */
-#ifndef WRITER_SUMS_SUMS_H
-#define WRITER_SUMS_SUMS_H
+#pragma once
 
 #include "writer/sums/flop_stats.h"
 #include "writer/sums/flows.h"
@@ -9,5 +8,3 @@
 #include "writer/sums/lanes.h"
 #include "writer/sums/memory_owners.h"
 #include "writer/sums/top.h"
-
-#endif

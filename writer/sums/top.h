@@ -7,8 +7,7 @@
  *
  * Spans are kept until the window's end, 32 bytes each, because CUPTI reports calls late and
  * nesting is known only then. Times are nanoseconds of the file. cprof thread. */
-#ifndef WRITER_SUMS_TOP_H
-#define WRITER_SUMS_TOP_H
+#pragma once
 
 #include "writer/base/base.h"
 #include "writer/record/record.h"
@@ -52,5 +51,3 @@ bool top_finish(struct top *t, struct buf *out);
  * flops: as of flop_stats_account(), or empty. Silent on errors, because the trace has all of it.
  * cprof thread. */
 void top_save(struct top *t, const char *trace_path, bool memory, const struct buf *flops);
-
-#endif

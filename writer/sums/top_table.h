@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The data that top.c collects and top_sums.c sums up. cprof thread. */
-#ifndef WRITER_SUMS_TOP_TABLE_H
-#define WRITER_SUMS_TOP_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -139,5 +138,3 @@ int64_t top_work_of(const struct top *t, uint64_t external);
 
 /* Adds all rows to the kinds. False: the table is dropped. */
 bool top_add_up(struct top *t);
-
-#endif
