@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "preload/settings/settings.h"
 #include "preload/core/core.h"
 #include "preload/hooks/hooks.h"
 #include "preload/markers/markers.h"

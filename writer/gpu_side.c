@@ -2,7 +2,6 @@
 /* Decides when a window has all that CUPTI delivers for it. */
 #include "writer/gpu_side.h"
 
-#include "writer/join/join.h"
 #include "writer/base/base.h"
 #include "writer/record/record.h"
 

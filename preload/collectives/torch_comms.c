@@ -3,8 +3,6 @@
  * after checking the object's type. */
 #include "preload/collectives/torch_comms.h"
 
-#include <string.h>
-
 #include "preload/core/core.h"
 
 #define TEXT_MOST 4096u /* bytes; a longer text counts as empty */

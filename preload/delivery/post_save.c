@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 
 #include "preload/delivery/child_env.h"
-#include "preload/settings/settings.h"
-#include "preload/core/core.h"
 #include "preload/delivery/saved.h"
 #include "preload/delivery/spawn.h"
 #include "preload/delivery/upload.h"

@@ -15,9 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/settings/settings.h"
 #include "preload/steps/steps.h"
-#include "writer/writer.h"
 
 #define LIST_NAME  "saved_traces.jsonl" /* not .json, which HTA would load */
 #define LINE_MOST  16384

@@ -12,7 +12,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -22,8 +21,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "writer/writer.h"
 
 #define STACK_BYTES  (32u << 10)
 #define GUARD_BYTES  (64u << 10) /* at least a page, with any page size */

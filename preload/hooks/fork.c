@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 
 #include "cupti/gpu_trace.h"
 #include "preload/core/core.h"

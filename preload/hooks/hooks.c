@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "cupti/gpu_trace.h"
-#include "preload/core/core.h"
-#include "preload/hooks/cuda_alive.h"
 #include "preload/link/link.h"
 #include "preload/stacks/stacks.h"
 #include "preload/steps/steps.h"

@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "writer/writer.h"

@@ -18,7 +18,6 @@
 
 #include "preload/settings/run_names.h"
 #include "preload/settings/rank.h"
-#include "writer/writer.h"
 
 #define ANCESTORS     32     /* to look at, at most */
 #define BLOCKED_LEAST 48     /* of 64 signals: more are blocked in a cprof thread */

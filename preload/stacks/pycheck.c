@@ -7,7 +7,6 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,6 @@
 #include "preload/stacks/pycheck.h"
 #include "preload/stacks/pyframes.h"
 #include "preload/stacks/unwind.h"
-#include "writer/writer.h"
 
 #define FRAMES        256u /* Python frames that are kept, innermost first */
 #define NATIVE_FRAMES 96u

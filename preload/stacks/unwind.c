@@ -5,9 +5,7 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "preload/core/core.h"
 #include "preload/stacks/lines.h"
 #include "preload/link/link.h"
 #include "writer/writer.h"

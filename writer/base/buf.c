@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define FIRST_SIZE 4096u /* bytes of the first allocation; doubled afterwards */
 

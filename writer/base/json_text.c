@@ -3,7 +3,6 @@
  * doubles that read back exactly in any locale. Pure functions, cprof thread. */
 #include "writer/base/json_text.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -31,8 +31,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "writer/base/base.h"
-
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
 #endif

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/base/base.h"
 #include "writer/import/json_tree.h"
 #include "writer/json/json.h"
 

@@ -14,7 +14,6 @@
 
 #include "writer/base/base.h"
 #include "writer/import/foreign.h"
-#include "writer/window/window.h"
 #include "writer/import/split.h"
 #include "writer/import/unpack.h"
 

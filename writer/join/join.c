@@ -8,17 +8,13 @@
 #include "writer/base/base.h"
 #include "writer/join/attribution.h"
 #include "writer/join/call_rows.h"
-#include "writer/join/correlation.h"
 #include "writer/join/device_work.h"
-#include "writer/join/events.h"
 #include "writer/join/gpu_queue.h"
 #include "writer/join/nodes.h"
 #include "writer/join/ranges.h"
 #include "writer/join/sync_waits.h"
-#include "writer/join/timeline.h"
 #include "writer/join/window_end.h"
 #include "writer/json/json.h"
-#include "writer/window/window.h"
 
 static size_t shares_old;     /* kernels that waited for the records after them already */
 static struct queue memories; /* allocations and releases that are not added up yet */

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include "writer/base/base.h"
-#include "writer/record/record.h"
 #include "writer/join/ranges.h"
 #include "writer/stack/stack.h"
 

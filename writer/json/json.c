@@ -3,12 +3,9 @@
  * TensorBoard's plugin, TraceLens). An event is appended whole or not at all. Pure functions, cprof
  * thread. */
 #include "writer/json/json.h"
-#include "writer/json/collective_stats.h"
-#include "writer/json/json_args.h"
 #include "writer/json/json_event.h"
 #include "writer/json/json_extras.h"
 #include "writer/json/json_inputs.h"
-#include "writer/json/json_memory.h"
 
 #include <stdbool.h>
 

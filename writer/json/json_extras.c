@@ -3,7 +3,6 @@
 #include "writer/json/json_extras.h"
 
 #include "writer/json/json_event.h"
-#include "writer/record/record.h"
 #include "writer/stack/stack.h"
 
 #define NUMBER_ROOM 48u

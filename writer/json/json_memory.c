@@ -4,7 +4,6 @@
 
 #include "writer/json/json_event.h"
 #include "writer/json/json_extras.h"
-#include "writer/record/record.h"
 #include "writer/stack/stack.h"
 
 #define EVENT_ROOM 512u

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/base/base.h"
 #include "writer/stack/stack_table.h"
 
 #define FOLDERS     64u

@@ -7,7 +7,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +14,6 @@
 
 #include "writer/stack/debug_info.h"
 #include "writer/stack/demangle.h"
-#include "writer/base/base.h"
 #include "writer/stack/dso_table.h"
 
 #define TABLE_MOST   (256u << 20) /* bytes of a symbol table */

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/base/base.h"
-#include "writer/json/json.h"
 #include "writer/sums/top_table.h"
 
 #define KINDS_MOST 16384u /* a program with a name per step gets no table */
