@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of GPU records: demangled kernels, CUDA calls without version suffixes, and overheads.
- * json_gpu.c names the rest. Each text is kept once for the process's life, because CUPTI's names do
- * not live as long. cprof thread; before it collects, the thread that starts CUPTI. */
+ * json_gpu.c names the rest. Each text is kept once for the process's life, because CUPTI's names
+ * do not live as long. cprof thread; before it collects, the thread that starts CUPTI. */
 #pragma once
 
 #include <stdbool.h>
