@@ -191,7 +191,10 @@ static void work_without_callbacks(const struct config *config)
 
 static void add_callbacks(const struct config *config)
 {
-    torch_path_start(config);
+    torch_path_start(config, &(struct operator_callbacks){
+                                 .start = (const void *)(uintptr_t)&operator_start_entry,
+                                 .begin = torch_operator_begin,
+                                 .end = torch_operator_end});
     torch_lock();
     flops_start();
     operator_handle =

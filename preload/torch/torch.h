@@ -50,6 +50,10 @@ void torch_operator_end(const void *function, void *context);   /* as above */
 void **torch_range_start(void **context, const void *function); /* as above */
 void torch_range_end(const void *function, void *context);      /* as above */
 
+/* torch_operator_start() for a caller that knows the name, which is terminated (torch_objects.c).
+ * Same thread. */
+void torch_operator_begin(const void *function, const char *name);
+
 /* ---- torch_shapes.c ---- */
 
 /* Encodes the shapes and types of the function's inputs into out (DATA_SHAPES in record_types.h),

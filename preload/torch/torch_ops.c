@@ -256,18 +256,30 @@ static inline void open_operator(struct thread_log *log, const void *function, c
         span_data_done(log, span, DATA_SHAPES, torch_shapes(function, room, SHAPES_MAX));
 }
 
-void **torch_operator_start(void **context, const void *function)
+/* name: the operator's; NULL: torch is asked. */
+static inline void start_operator(const void *function, const char *name)
 {
     uint32_t gate = atomic_load_explicit(&writer_gate, memory_order_relaxed);
-    *context = NULL;
     if (!(gate & GATE_SPANS) || !guard_enter_event())
-        return context;
+        return;
     struct thread_log *log = thread_log_get();
-    const char *name = log ? torch_api.name(function) : NULL;
+    if (log && !name)
+        name = torch_api.name(function);
     if (log && layout_is_trusted(function, name))
         open_operator(log, function, name, gate);
     guard_leave();
+}
+
+void **torch_operator_start(void **context, const void *function)
+{
+    *context = NULL;
+    start_operator(function, NULL);
     return context;
+}
+
+void torch_operator_begin(const void *function, const char *name)
+{
+    start_operator(function, name);
 }
 
 static inline uint64_t close_span(const void *function)

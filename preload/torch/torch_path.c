@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers two calls of torch's record path faster than torch (torch_path.h). The functions run on
- * any thread of the program, inside torch. They take no lock, and allocate only what torch's own
+/* Redirects calls of torch's record path, and answers two of them (torch_path.h). The functions run
+ * on any thread of the program, inside torch. They take no lock, and allocate only what torch's own
  * would. Exceptions of torch's functions pass through them. */
 #include "preload/torch/torch_path.h"
 
@@ -13,16 +13,16 @@
 
 #define OBJECT "libtorch_cpu.so"
 
-/* Bits of the index into the names for a trace, in record_redirected(). */
-enum { LISTS, NAMES, CALLS };
+enum { LISTS, NAMES, OBJECTS, CALLS = OBJECTS + OBJECT_CALLS };
 
 /* Written by torch_path_start(), before the first torch_path_on(). */
 static struct {
     void *_Atomic *slot; /* GOT entry of the call; NULL: not redirected */
     void *torchs;        /* torch's own function */
 } calls[CALLS];
-static bool looked; /* callbacks_match_layout() has been called; under the torch lock */
+static bool looked; /* look_at_torch() has been called; under the torch lock */
 static _Atomic bool ended;
+static struct operator_callbacks operators; /* written by torch_path_start() */
 
 /* ---- lists of callbacks ---- */
 
@@ -154,19 +154,21 @@ static bool names_start(void)
 
 /* ---- redirecting the calls ---- */
 
-static const struct {
-    const char *name;
-    void (*ours)(void);
-} rows[CALLS] = {
+static const struct path_call own_calls[OBJECTS] = {
     [LISTS] = {"_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE",
-               (void (*)(void))set_callbacks},
-    [NAMES] = {"_ZN3c108demangleB5cxx11EPKc", (void (*)(void))demangle_node},
+               (void (*)(void))set_callbacks, true},
+    [NAMES] = {"_ZN3c108demangleB5cxx11EPKc", (void (*)(void))demangle_node, false},
 };
+
+static const struct path_call *row(unsigned i)
+{
+    return i < OBJECTS ? &own_calls[i] : &torch_object_calls[i - OBJECTS];
+}
 
 static void *ours(unsigned i)
 {
     void *function;
-    memcpy(&function, &rows[i].ours, sizeof function);
+    memcpy(&function, &row(i)->ours, sizeof function);
     return function;
 }
 
@@ -175,7 +177,7 @@ static void *ours(unsigned i)
  * False: this must be reported. */
 static bool prepare_call(unsigned i, void *_Atomic *slot)
 {
-    void *torchs = resolve_in(OBJECT, rows[i].name);
+    void *torchs = resolve_in(OBJECT, row(i)->name);
     if (!torchs)
         return true;
     if (!slot || (atomic_load(slot) == torchs && !got_swap(slot, torchs, torchs)))
@@ -185,45 +187,50 @@ static bool prepare_call(unsigned i, void *_Atomic *slot)
     return true;
 }
 
-void torch_path_start(const struct config *config)
+void torch_path_start(const struct config *config, const struct operator_callbacks *callbacks)
 {
     struct got_call found[CALLS];
     bool quiet = true;
     if (config->torch_path == CONFIG_TORCH_PATH_CALLBACKS)
         return;
+    operators = *callbacks;
     for (unsigned i = 0; i < CALLS; i++)
-        found[i].name = rows[i].name;
+        found[i].name = row(i)->name;
     got_find_calls(OBJECT, found, CALLS);
     if (lists_start())
         quiet = prepare_call(LISTS, found[LISTS].slot);
     if (names_start())
         quiet = prepare_call(NAMES, found[NAMES].slot) && quiet;
+    for (unsigned i = OBJECTS; i < CALLS; i++)
+        quiet = prepare_call(i, found[i].slot) && quiet;
     if (!quiet)
         log_debug(
             "calls inside this build of libtorch_cpu cannot be redirected, so operators cost more "
             "while they are recorded");
 }
 
-static void record_redirected(unsigned led)
+/* Looks at torch's data once. Calls that it contradicts are not redirected. */
+static void look_at_torch(void)
 {
-    static const char *const paths[1u << CALLS] = {"callbacks", "callbacks+lists",
-                                                   "callbacks+names", "callbacks+lists+names"};
-    writer_record_path(paths[led]);
+    if (looked)
+        return;
+    looked = true;
+    if (calls[LISTS].slot && !callbacks_match_layout())
+        calls[LISTS].slot = NULL;
+    bool all = true;
+    for (unsigned i = OBJECTS; i < CALLS; i++)
+        all = all && calls[i].slot;
+    if (all && torch_objects_start(&operators))
+        return;
+    for (unsigned i = OBJECTS; i < CALLS; i++)
+        calls[i].slot = NULL;
 }
 
-void torch_path_on(void)
+/* Redirects the call. False: its entry holds something else, or its page is not writable. */
+static bool redirect_call(unsigned i)
 {
-    unsigned led = 0;
-    if (!looked && calls[LISTS].slot && !callbacks_match_layout())
-        calls[LISTS].slot = NULL;
-    looked = true;
-    for (unsigned i = 0; i < CALLS; i++)
-        if (calls[i].slot && (atomic_load(calls[i].slot) == ours(i) ||
-                              got_swap(calls[i].slot, calls[i].torchs, ours(i))))
-            led |= 1u << i;
-    if (atomic_load(&ended))
-        torch_path_end();
-    record_redirected(led);
+    return calls[i].slot && (atomic_load(calls[i].slot) == ours(i) ||
+                             got_swap(calls[i].slot, calls[i].torchs, ours(i)));
 }
 
 static void restore_call(unsigned i)
@@ -232,9 +239,34 @@ static void restore_call(unsigned i)
         got_swap(calls[i].slot, ours(i), calls[i].torchs);
 }
 
+static void record_redirected(bool lists, bool names, bool objects)
+{
+    static const char *const paths[2][2][2] = {
+        {{"callbacks", "callbacks+objects"}, {"callbacks+names", "callbacks+names+objects"}},
+        {{"callbacks+lists", "callbacks+lists+objects"},
+         {"callbacks+lists+names", "callbacks+lists+names+objects"}}};
+    writer_record_path(paths[lists][names][objects]);
+}
+
+void torch_path_on(void)
+{
+    look_at_torch();
+    torch_objects_redirect();
+    bool lists = redirect_call(LISTS), names = redirect_call(NAMES), objects = true;
+    for (unsigned i = OBJECTS; i < CALLS; i++)
+        objects = redirect_call(i) && objects;
+    for (unsigned i = OBJECTS; i < CALLS && !objects; i++)
+        restore_call(i);
+    if (atomic_load(&ended))
+        torch_path_end();
+    record_redirected(lists, names, objects);
+}
+
 void torch_path_off(void)
 {
-    restore_call(NAMES);
+    for (unsigned i = 0; i < CALLS; i++)
+        if (!row(i)->stays)
+            restore_call(i);
 }
 
 void torch_path_end(void)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shortcuts in torch's own record path. libtorch_cpu makes two calls that repeat the same work, and
- * these calls are redirected:
+ * Shortcuts in torch's own record path. These calls of libtorch_cpu are redirected:
  *
  *   lists   at::set_record_function_tls_: the autograd engine sets a thread's callbacks twice per
  *           node. torch then rebuilds its ten callback lists, under its lock. The replacement does
@@ -11,6 +10,8 @@
  *   names   c10::demangle: torch demangles the name of a node that has no name of its own
  *           (AccumulateGrad), twice per node. The replacement keeps the results. Redirected only
  *           while a window records.
+ *   objects the constructors and other functions of at::RecordFunction (torch_objects.h).
+ *           Redirected only while a window records.
  *
  * A call is redirected in libtorch_cpu's GOT entry, if the entry holds torch's own function and its
  * page is writable. Only that function is put back. A call that cannot be redirected works as
@@ -20,11 +21,12 @@
 #define PRELOAD_TORCH_TORCH_PATH_H
 
 #include "preload/settings/settings.h"
+#include "preload/torch/torch_objects.h"
 
 /* Finds the calls, unless CPROF_TORCH_PATH=callbacks. Logs a debug line if torch has a function
  * whose calls cannot be redirected. It is no warning, because the user cannot change that, and each
- * trace names its path. Once, when torch is found. */
-void torch_path_start(const struct config *config);
+ * trace names its path. callbacks: copied. Once, when torch is found. */
+void torch_path_start(const struct config *config, const struct operator_callbacks *callbacks);
 
 /* Redirects the calls, and records in the trace which ones. Under the torch lock. */
 void torch_path_on(void);

@@ -44,6 +44,13 @@ class Twice(torch.autograd.Function):
         return grad * 2
 
 
+class Subclass(torch.Tensor):
+    pass
+
+
+LongName = type("Long" * 80, (torch.autograd.Function,), {"forward": Twice.forward, "backward": Twice.backward})
+
+
 class Fails(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -78,6 +85,7 @@ def model_of(width=8):
 
 def diverse():
     model, values = model_of(), torch.randn(4, 8)
+    LongName.apply(values.clone().requires_grad_()).sum().backward()
     hook = model[0].weight.register_hook(lambda grad: grad * 3)
     train(model, values)
     hook.remove()
@@ -98,6 +106,8 @@ def diverse():
     first, = torch.autograd.grad(inner.pow(3).sum(), inner, create_graph=True)
     first.sum().backward()
     note(inner.grad)
+    torch.autograd.grad(model(inner * 2).sum(), [inner])  # the engine has ranges for leaves that it does not evaluate
+    note(torch.ones(2).as_subclass(Subclass) + 1)
     sparse = torch.eye(8).to_sparse().requires_grad_()
     torch.sparse.mm(sparse, values.t()).sum().backward()
     note(sparse.grad)
