@@ -219,7 +219,14 @@ def test_exit_code_is_the_programs_or_a_shells(program, code):
     assert done.returncode == code, done.stderr
 
 
-@pytest.mark.parametrize("words, said", [(["1", "--", "true"], True), (["true-ish", "--", "true"], True), (["0", "true"], True),
+@pytest.mark.parametrize("word", ["yes", "true", "False", "1", "off"])
+def test_value_of_a_switch_is_not_run_as_a_program(word):
+    """`yes` and `true` are programs, too: one would never end, the other would take the program's place."""
+    done = cprof("run", "--with-stack", word, "--", "echo", "started")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"cprof: {word}: a switch takes no value: --NAME is 1, --no-NAME is 0\n")
+
+
+@pytest.mark.parametrize("words, said", [(["true-ish", "--", "true"], True), (["0", "true"], True),
                                          (["no-such-program", "true", "--", "x"], False)])
 def test_value_after_a_switch_is_explained(words, said):
     """Users write `--with-stack 1` as they write CPROF_WITH_STACK=1."""

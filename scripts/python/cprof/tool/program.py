@@ -11,6 +11,7 @@ from typing import Dict, Iterator, List, NoReturn
 from cprof.tool import note
 from cprof.tool.elf import script_interpreter, why_not_loaded
 from cprof.tool.probe import find_cupti, is_python, look
+from cprof.tool.setting_values import OFF, ON
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit codes, as of env and nohup
 
@@ -43,7 +44,7 @@ def find(command: List[str], not_found: int = NOT_FOUND, not_executable: int = N
 def _meant(command: List[str]) -> str:
     """What to write instead, in parentheses, where that can be guessed."""
     name = command[0]
-    if name in ("0", "1") or "--" in command[1:2]:
+    if name.lower() in ON + OFF or "--" in command[1:2]:
         return " (a switch takes no value: --NAME is 1, --no-NAME is 0)"
     if name.endswith(".py") and os.path.isfile(name):
         return f" (its interpreter comes first: python {name})"

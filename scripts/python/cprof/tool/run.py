@@ -24,6 +24,7 @@ from typing import Any, Callable, Dict, List, Optional
 from cprof.tool import Problem, note, printable, said
 from cprof.tool import library, program, settings
 from cprof.tool.run_end import Report, tell_end
+from cprof.tool.setting_values import OFF, ON
 from cprof.tool.watch import PART, State, Watch
 
 HELP = "run a program under the profiler"
@@ -43,8 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command_of(args: argparse.Namespace) -> List[str]:
-    """The program and its arguments."""
-    return args.command[1:] if args.command[:1] == ["--"] else args.command
+    """The program and its arguments. `--with-stack yes -- PROGRAM` would run the program `yes`, which never ends."""
+    command = args.command
+    if command[1:2] == ["--"] and command[0].lower() in ON + OFF:
+        raise Problem(f"{command[0]}: a switch takes no value: --NAME is 1, --no-NAME is 0")
+    return command[1:] if command[:1] == ["--"] else command
 
 
 # ---- the program ----
