@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     memset(&out, 0xEE, sizeof(out));
     if (translate(&t, record, &out) == TRANSLATE_RECORD) {
         bool named = out.kind == GPU_KERNEL || out.kind == GPU_CALL || out.kind == GPU_OVERHEAD;
-        if (out.end < out.start || out.kind > GPU_MEMORY || (out.name != NULL) != named)
+        if (out.end < out.start || out.kind > GPU_MEMORY || (bool)out.name != named)
             __builtin_trap();
         /* ASan sees a name that is shorter than its length. */
         volatile char last = out.name_len != 0 ? out.name[out.name_len - 1] : 0;
