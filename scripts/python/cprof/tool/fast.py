@@ -86,7 +86,7 @@ def sound_events() -> Optional[Sound]:
     time = Union[Annotated[int, limit(ge=0, le=int(MOST_US))], Annotated[float, limit(ge=0, le=MOST_US)]]
     text, number = Annotated[str, limit(min_length=1)], Annotated[int, limit(ge=-MOST, le=MOST)]
 
-    class Args(msgspec.Struct, gc=False):
+    class Args(msgspec.Struct, gc=False, omit_defaults=True):
         """The args of a span that readers need."""
         external: Optional[number] = field(default=None, name="External id")  # type: ignore[valid-type]
         correlation: Optional[number] = None                                  # type: ignore[valid-type]
@@ -112,7 +112,7 @@ def sound_events() -> Optional[Sound]:
 
     no_args = Args()
 
-    class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    class Span(msgspec.Struct, gc=False, omit_defaults=True, tag_field="ph", tag="X"):
         ts: time       # type: ignore[valid-type]
         dur: time      # type: ignore[valid-type]
         pid: process   # type: ignore[valid-type]
@@ -122,7 +122,7 @@ def sound_events() -> Optional[Sound]:
         args: Args = field(default_factory=lambda: no_args)
         sf: Union[int, str, None] = None
 
-    class Memory(msgspec.Struct, gc=False):
+    class Memory(msgspec.Struct, gc=False, omit_defaults=True):
         """The args of an instant that readers need."""
         Bytes: Optional[number] = None                                        # type: ignore[valid-type]
         type: Optional[number] = field(default=None, name="Device Type")      # type: ignore[valid-type]
@@ -134,7 +134,7 @@ def sound_events() -> Optional[Sound]:
 
     no_memory = Memory()
 
-    class Instant(msgspec.Struct, gc=False, tag_field="ph", tag="i"):
+    class Instant(msgspec.Struct, gc=False, omit_defaults=True, tag_field="ph", tag="i"):
         ts: time       # type: ignore[valid-type]
         pid: process   # type: ignore[valid-type]
         tid: thread    # type: ignore[valid-type]
@@ -178,9 +178,8 @@ def sound_events() -> Optional[Sound]:
     return Sound(decode, Span, Instant, Start, End, Metadata)
 
 
-def as_event(one: Any, ph: str = "X") -> Dict[str, Any]:
-    """A span or instant as a dictionary, as json would make it, with the known args."""
-    args, event = ({name: value for name, value in zip(part.__struct_encode_fields__, map(part.__getattribute__, part.__struct_fields__))
-                    if value is not None} for part in (one.args, one))
-    event.update(ph=ph, args=args)
-    return event
+def as_event(one: Any) -> Dict[str, Any]:
+    """A span or instant as a dictionary, as json would make it, with the known fields that are not at their default."""
+    import msgspec
+    found: Dict[str, Any] = msgspec.to_builtins(one)
+    return found

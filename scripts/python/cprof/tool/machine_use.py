@@ -120,12 +120,14 @@ class Use:
             self._again_end.append(start + time)
             self._trim()
 
-    def operator(self, one: Any) -> None:
-        """Takes a span of fast.py's class that has FLOPs, or runs a second time."""
-        if one.cat == "cpu_op":
+    def operators(self, found: List[Any]) -> None:
+        """Takes spans of fast.py's class that have FLOPs, or run a second time."""
+        found = [one for one in found if one.cat == "cpu_op"]
+        for one in found:
             if one.args.recompute:
                 self._repeated(as_event(one))
-            else:
+        for one in found:
+            if not one.args.recompute:
                 self._add_operator(one.name, one.ts, one.dur, one.args.flops, one.args.bytes, one.args.external, one.args.stack, one.sf)
 
     def _operator(self, event: Dict[str, Any], args: Dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import re
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.columns import Columns, forget
-from cprof.tool.spans import AT_A_TIME, LIMIT, Kind, Spans, in_order, in_time
+from cprof.tool.spans import AT_A_TIME, LIMIT, Kind, Spans, in_order, rows_in_time
 
 # In the order of torch/profiler/_memory_profiler.py, _CATEGORY_TO_INDEX; "unknown" is None there, and "kept" is not there.
 CATEGORIES = ("parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown", "kept")
@@ -221,7 +221,7 @@ class _Place:
         return self.names, self.shown, self.module, self.line, self.function, self.modules, self.flags
 
 
-_Open = Tuple[_Place, int, int]  # a place, its outermost operator, its optimizer: indices of spans, or -1
+_Open = Tuple[_Place, int, int]  # a place, its outermost operator, its optimizer: numbers of spans in order of time, or -1
 
 
 class _Places:
@@ -237,41 +237,39 @@ class _Places:
 
     def follow(self, row: Any, times: Iterable[int]) -> Iterator[_Open]:
         """The place of a thread at each of the ascending times."""
-        start, end = row.start, row.end
-        order = iter(in_time(start, end))
-        following = next(order, None)
-        begins = start[following] if following is not None else LIMIT
-        opened: List[int] = []
+        has_stacks = len(row.stack) > 0
+        order = enumerate(rows_in_time(row.start, row.end, row.start, row.end, row.kind, row.stack if has_stacks else row.kind))
+        nothing = (LIMIT, 0, 0, 0)
+        number, (begins, end, kind, stack) = next(order, (0, nothing))
+        opened: List[Tuple[int, int, int, int]] = []  # end, number, kind and stack of the open spans
         known: List[_Open] = []  # places of the outermost open spans
-        nothing = (self._top, -1, -1)
+        nowhere = (self._top, -1, -1)
         for time in times:
-            while begins <= time and following is not None:
-                while opened and end[opened[-1]] < end[following]:
+            while begins <= time:
+                while opened and opened[-1][0] < end:
                     opened.pop()
-                opened.append(following)
+                opened.append((end, number, kind, stack if has_stacks else -1))
                 del known[len(opened) - 1:]
-                following = next(order, None)
-                begins = start[following] if following is not None else LIMIT
-            while opened and end[opened[-1]] < time:
+                number, (begins, end, kind, stack) = next(order, (0, nothing))
+            while opened and opened[-1][0] < time:
                 opened.pop()
             del known[len(opened):]
-            for index in opened[len(known):]:
-                known.append(self._in(row, index, *(known[-1] if known else nothing)))
-            yield known[-1] if known else nothing
+            for _, *span in opened[len(known):]:
+                known.append(self._in(*span, *(known[-1] if known else nowhere)))
+            yield known[-1] if known else nowhere
 
-    def _in(self, row: Any, index: int, around: _Place, operator: int, optimizer: int) -> _Open:
+    def _in(self, number: int, kind: int, stack: int, around: _Place, operator: int, optimizer: int) -> _Open:
         """The place inside a span."""
-        kind, stack = row.kind[index], row.stack[index] if row.stack else -1
-        what, name, _, is_operator = self._kinds[kind]
+        what, _, _, is_operator = self._kinds[kind]
         place = self._inner.get((id(around), kind, stack))
         if place is None:
             if len(self._inner) > PLACES_MOST:
                 self._inner.clear()
             place = self._inner[id(around), kind, stack] = self._new(around, kind, stack)
         if what == "optimizer":
-            optimizer = index
+            optimizer = number
         elif not what and operator < 0 and is_operator:
-            operator = index
+            operator = number
         return place, operator, optimizer
 
     def _new(self, around: _Place, kind: int, stack: int) -> _Place:

@@ -230,7 +230,7 @@ class _Watch(Watch):
     """Passes events to all readers of a trace in one pass."""
 
     def __init__(self, work: _Work, use: Use, times: Optional[Times]) -> None:
-        self.operator = use.operator  # type: ignore[method-assign]
+        self.operators = use.operators  # type: ignore[method-assign]
         self._all = [work.see, use.see] + ([times.see] if times is not None else [])
         self._times = times
 

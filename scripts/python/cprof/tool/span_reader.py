@@ -19,9 +19,10 @@ class Watch:
     def __call__(self, event: Dict[str, Any]) -> None:
         """Takes an event. Gets all calls and work, and memory of devices."""
 
-    def operator(self, one: Any) -> None:
-        """Takes a span of fast.py that has FLOPs, or is recomputed."""
-        self(as_event(one))
+    def operators(self, found: List[Any]) -> None:
+        """Takes spans of fast.py that have FLOPs, or are recomputed."""
+        for one in found:
+            self(as_event(one))
 
     def watches(self, name: str, category: str) -> bool:
         """Whether it must see all spans of this name and category."""
@@ -82,19 +83,21 @@ _COLUMNS = ("start", "end", "kind", "external", "stack", "sequence", "forward", 
 _APART = frozenset((*WORK, "gpu_user_annotation", *NO_WORK))  # categories without a row
 
 
+def in_ns(times: List[Any]) -> Any:
+    """Microseconds, none negative, as an array of numpy of nanoseconds, as by to_ns()."""
+    given = fast_numpy().array(times, "d")
+    whole = given.astype("q")
+    return whole * 1000 + fast_numpy().rint((given - whole) * 1000).astype("q")
+
+
 def begins_and_ends(times: List[Any], durations: List[Any]) -> Tuple[List[int], List[int]]:
     """Starts and ends in nanoseconds, as by to_ns(). No value may be negative."""
-    numpy = fast_numpy()
-    if numpy is None:
+    if fast_numpy() is None:
         begins, lengths = ([whole * 1000 + round((value - whole) * 1000) for value in values for whole in (int(value),)]
                            for values in (times, durations))
         return begins, [begin + length for begin, length in zip(begins, lengths)]
-    found = []
-    for values in (times, durations):
-        given = numpy.array(values, "d")
-        whole = given.astype("q")
-        found.append(whole * 1000 + numpy.rint((given - whole) * 1000).astype("q"))
-    return found[0].tolist(), (found[0] + found[1]).tolist() if durations else []
+    starts = in_ns(times)
+    return starts.tolist(), (starts + in_ns(durations)).tolist() if durations else []
 
 
 class _Reading:
@@ -142,7 +145,7 @@ class _Reading:
 
     def take(self, text: str) -> bool:
         """Takes the events of a text. Returns False if it took none of them."""
-        kinds = sound_events() if self._refused < REFUSED_MOST else None
+        kinds = sound_events() if self._refused < REFUSED_MOST and fast_numpy() is not None else None
         events = kinds.events(text) if kinds else None
         if not kinds or events is None:
             self._refused += 1
@@ -173,12 +176,13 @@ class _Reading:
     def _show(self, found: List[Any], kinds_of: List[Optional["_Quick"]]) -> None:
         """Passes the watched ones of these spans to the watch."""
         watch = self.wanted.watch
-        for one, kind in zip(found, kinds_of):
-            args = one.args
-            if kind is None or kind.watched:
-                watch(as_event(one))
-            elif args.flops is not None or args.recompute is not None:
-                watch.operator(one)
+        assert watch is not None
+        for one in [one for one, kind in zip(found, kinds_of) if kind is None or kind.watched]:
+            watch(as_event(one))
+        rated = [one for one, kind in zip(found, kinds_of) if (one.args.flops is not None or one.args.recompute is not None) and
+                 kind is not None and not kind.watched]
+        if rated:
+            watch.operators(rated)
 
     def _spans(self, found: List[Any], kinds_of: List[Optional["_Quick"]]) -> None:
         """Adds spans whose kind take() knows, to rows of the CPU. Skips those with None as kind."""
@@ -187,76 +191,85 @@ class _Reading:
             kinds_of = [kind for kind in kinds_of if kind is not None]
         if not found:
             return
-        args, threads = [one.args for one in found], [(one.pid, one.tid) for one in found]
-        begins, ends = begins_and_ends([one.ts for one in found], [one.dur for one in found])
+        numpy, args, threads = fast_numpy(), [one.args for one in found], [(one.pid, one.tid) for one in found]
+        begins = in_ns([one.ts for one in found])
+        ends = begins + in_ns([one.dur for one in found])
         externals = [one.external or 0 for one in args]
         rows: List[Any] = list(map(self._rows[0].get, threads))
-        for at in [at for at, kind in enumerate(kinds_of) if kind.is_call]:  # type: ignore[union-attr]
+        calls = [at for at, kind in enumerate(kinds_of) if kind.is_call]  # type: ignore[union-attr]
+        for at in calls:
             rows[at] = self._rows[2 if externals[at] else 1].get(threads[at])
         if None in rows:
             for at, row in enumerate(rows):
                 rows[at] = row or self._row_of_quick(threads[at], kinds_of[at].is_call, externals[at])  # type: ignore[union-attr]
-        for at in [at for at, kind in enumerate(kinds_of) if kind.is_call]:  # type: ignore[union-attr]
+        for at in calls:
             externals[at] = externals[at] or self.call_number(args[at].correlation)
-        numbers = [kind.number for kind in kinds_of]  # type: ignore[union-attr]
-        columns: List[List[Any]] = [begins, ends, numbers, externals]
-        flops = [one.flops for one in args] if self.wanted.flops else []
+        numbers = numpy.array([kind.number for kind in kinds_of], "i")  # type: ignore[union-attr]
+        columns: List[Any] = [begins, ends, numbers, numpy.array(externals, "q")]
         if self.wanted.stacks:
             columns += self._stack_columns(found, args, kinds_of)
-            columns += [[-1 if value is None else within(value) for value in flops]] if flops else []
-        if min(begins) < self.since:
-            kept = [not self.is_before(str(thread[0]), begin) for thread, begin in zip(threads, begins)]
-            rows, numbers, flops = ([*itertools.compress(one, kept)] for one in (rows, numbers, flops))
-            columns = [[*itertools.compress(one, kept)] for one in columns]
-        if not self.wanted.stacks:
+        if self.wanted.flops:
+            columns.append(numpy.array([-1 if one.flops is None else within(one.flops) for one in args], "q"))
+        distinct = list(dict.fromkeys(rows))
+        of_row = [numpy.array([one is row for one in rows]) if len(distinct) > 1 else numpy.ones(len(rows), bool) for row in distinct]
+        if begins.min() < self.since:
+            kept = numpy.array([not self.is_before(str(thread[0]), begin) for thread, begin in zip(threads, begins.tolist())])
+            of_row = [own & kept for own in of_row]
+        if self.wanted.flops and not self.wanted.stacks:
             sums = self.spans.flops
-            for number, value in zip(numbers, flops):
-                if value is not None:
-                    sums[number] = sums.get(number, 0) + value
+            for at in (columns.pop() >= 0).nonzero()[0].tolist():
+                if any(own[at] for own in of_row):
+                    number = int(numbers[at])
+                    sums[number] = sums.get(number, 0) + args[at].flops
         names = _COLUMNS if self.wanted.stacks else _COLUMNS[:4]
-        for row in dict.fromkeys(rows):
-            own = [one is row for one in rows]
+        for row, own in zip(distinct, of_row):
             for name, values in zip(names, columns):
-                getattr(row, name).extend(values if all(own) else itertools.compress(values, own))
+                getattr(row, name).frombytes((values if own.all() else values[own]).view("B"))
 
-    def _stack_columns(self, found: List[Any], args: List[Any], kinds_of: List[Any]) -> List[List[int]]:
+    def _stack_columns(self, found: List[Any], args: List[Any], kinds_of: List[Any]) -> List[Any]:
         """The columns stack number, sequence number and forward of these spans."""
-        get, stacks = self._frames.get, []
-        for one, arg in zip(found, args):
-            written = arg.stack
-            key = one.sf if one.sf is not None else written or None
-            number = get((one.sf is None, key))
-            if number is None:
-                number = -1
-                if key is not None:
-                    number = self._stack_of(f"{FRAME}{key}" if one.sf is not None else key, written)
-                    self._frames[one.sf is None, key] = number
-            stacks.append(number)
-        self.spans.has_stacks |= max(stacks) >= 0 or any(kind.is_function for kind in kinds_of)
-        sequences = [-1 if arg.sequence is None or arg.sequence < 0 else arg.sequence for arg in args]
-        return [stacks, sequences, [sequence >= 0 and (arg.forward or 0) > 0 for sequence, arg in zip(sequences, args)]]
+        numpy, get = fast_numpy(), self._frames.get
+        keys = [(one.sf is None, one.sf if one.sf is not None else arg.stack or None) for one, arg in zip(found, args)]
+        stacks = list(map(get, keys))
+        if None in stacks:
+            for at in [at for at, number in enumerate(stacks) if number is None]:
+                key, written = keys[at], args[at].stack
+                number = get(key)
+                if number is None:
+                    number = self._frames[key] = self._stack_of(str(key[1]) if key[0] else f"{FRAME}{key[1]}", written) if key[1] is not None else -1
+                stacks[at] = number
+        self.spans.has_stacks |= max(stacks) >= 0 or any(kind.is_function for kind in kinds_of)  # type: ignore[type-var, operator]
+        sequences = numpy.array([-1 if arg.sequence is None else arg.sequence for arg in args], "q")
+        sequences[sequences < 0] = -1
+        forward = (sequences >= 0) & numpy.array([arg.forward is not None and arg.forward > 0 for arg in args])
+        return [numpy.array(stacks, "i"), sequences, forward]
 
     def _instants(self, found: List[Any]) -> None:
         """Takes instant events, such as [memory] and [OutOfMemory]."""
-        watch, spans = self.wanted.watch, self.spans
+        watch, spans, numpy = self.wanted.watch, self.spans, fast_numpy()
         for one in found if watch else ():
             if one.name != MEMORY[0] or one.args.type not in CPU_TYPES:
-                watch(as_event(one, "i"))
+                watch(as_event(one))
         taken = [one for one in found if one.name == MEMORY[0] and one.args.Bytes is not None]
         spans.bad += sum(one.name in MEMORY and one.args.Bytes is None for one in found) if len(taken) < len(found) else 0
         if not taken:
             return
         spans.has_memory = True
         args = [one.args for one in taken]
-        spans.memory_time.extend(begins_and_ends([one.ts for one in taken], [])[0])
-        spans.memory_bytes.extend([one.Bytes if one.type in CPU_TYPES else 0 for one in args])
-        spans.memory_device.extend([one.Bytes if one.type in DEVICE_TYPES else 0 for one in args])
+        values = [in_ns([one.ts for one in taken]),
+                  [one.Bytes if one.type in CPU_TYPES else 0 for one in args], [one.Bytes if one.type in DEVICE_TYPES else 0 for one in args]]
+        targets = [spans.memory_time, spans.memory_bytes, spans.memory_device]
         if self.wanted.memory:
-            threads, devices, addresses, totals = spans.memory_more
-            threads.extend([self._memory_thread((one.pid, one.tid)) for one in taken])
-            devices.extend([self._memory_device(one.type, one.id) for one in args])
-            addresses.extend([one.Addr or 0 for one in args])
-            totals.extend([one.total or 0 for one in args])
+            threads, devices = [(one.pid, one.tid) for one in taken], [(one.type, one.id) for one in args]
+            numbers, places = list(map(self._memory_threads.get, threads)), list(map(self._memory_devices.get, devices))
+            if None in numbers:
+                numbers = [self._memory_thread(one) for one in threads]
+            if None in places:
+                places = [self._memory_device(*one) for one in devices]
+            values += [numbers, places, [one.Addr or 0 for one in args], [one.total or 0 for one in args]]
+            targets += spans.memory_more
+        for target, value in zip(targets, values):
+            target.frombytes(numpy.array(value, target.typecode).view("B"))
 
     def _row_of_quick(self, thread: Tuple[int, int], is_call: bool, external: int) -> Row:
         """The row of a span that take() knows."""

@@ -20,7 +20,7 @@ import heapq
 import itertools
 import re
 from array import array
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from cprof.tool.categories import CALLS, OPERATORS, WORK
 from cprof.tool.columns import Columns, forget
@@ -234,22 +234,18 @@ class Spans:
         time, size, device_size, sums, device_sums, seen = found
         more = [(columns.new(one.typecode), self.columns.whole(one)) for one in self.memory_more if len(self.columns.whole(one))]
         total = device_total = 0
-        if len(times) >= AT_A_TIME and fast_numpy() is not None:
-            order: Iterable[int] = itertools.chain.from_iterable(part.tolist() for part in parts_in_time(times, None, self.progress))
-        else:
-            order = in_order(len(times), times.__getitem__, self.progress)
-        order = iter(order)
-        for part in iter(lambda: list(itertools.islice(order, AT_A_TIME)), []):
-            for sorted_one, one in ((time, times), (size, sizes), (device_size, device_sizes), *more):
-                sorted_one.extend(map(one.__getitem__, part))
-            for sorted_one, one, before in ((sums, sizes, total), (device_sums, device_sizes, device_total)):
-                sorted_one.extend(itertools.islice(itertools.accumulate(map(one.__getitem__, part), initial=before), len(part)))
-            total, device_total = sums[-1] + sizes[part[-1]], device_sums[-1] + device_sizes[part[-1]]
-            seen.extend(bytes(len(part)))
+        pairs = [(time, times), (size, sizes), (device_size, device_sizes), *more]
+        for part, gathered in _gathered(times, None, [one for _, one in pairs], self.progress):
+            for (sorted_one, _), values in zip(pairs, gathered):
+                sorted_one.extend(values)
+            for sorted_one, values, before in ((sums, gathered[1], total), (device_sums, gathered[2], device_total)):
+                sorted_one.extend(itertools.islice(itertools.accumulate(values, initial=before), part))
+            total, device_total = sums[-1] + gathered[1][-1], device_sums[-1] + gathered[2][-1]
+            seen.extend(bytes(part))
             columns.trim()
             forget()
             if self.progress:
-                self.progress.add(len(part))
+                self.progress.add(part)
         sums.append(total)
         device_sums.append(device_total)
         seen.append(0)
@@ -351,6 +347,26 @@ def in_time(start: Any, end: Any, progress: Optional[Progress] = None) -> Iterab
     if len(start) >= AT_A_TIME and fast_numpy() is not None:
         return itertools.chain.from_iterable(part.tolist() for part in parts_in_time(start, end, progress))
     return _merged_in_time(start, end, progress)
+
+
+def _gathered(start: Any, end: Any, columns: Sequence[Any], progress: Optional[Progress] = None) -> Iterator[Tuple[int, List[List[int]]]]:
+    """Columns in order of time, in parts: the length of a part, and a list of each column's numbers. Without ends: in the order of the starts."""
+    numpy = fast_numpy()
+    if len(start) >= AT_A_TIME and numpy is not None:
+        whole = [numpy.frombuffer(one, one.typecode if isinstance(one, array) else one.format) for one in columns]
+        for part in parts_in_time(start, end, progress):
+            yield len(part), [one[part].tolist() for one in whole]
+        return
+    order = iter(_merged_in_time(start, end, progress) if end is not None else in_order(len(start), start.__getitem__, progress))
+    for found in iter(lambda: list(itertools.islice(order, AT_A_TIME)), []):
+        yield len(found), [list(map(one.__getitem__, found)) for one in columns]
+
+
+def rows_in_time(start: Any, end: Any, *columns: Any) -> Iterator[Tuple[int, ...]]:
+    """The spans in order of time, as in in_time(), each as a tuple of its numbers in these columns."""
+    for _, gathered in _gathered(start, end, columns):
+        yield from zip(*gathered)
+        forget()
 
 
 def _merged_in_time(start: Any, end: Any, progress: Optional[Progress]) -> Iterable[int]:

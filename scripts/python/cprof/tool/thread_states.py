@@ -9,8 +9,8 @@ import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.categories import CALLS
-from cprof.tool.columns import Columns, forget
-from cprof.tool.spans import AT_A_TIME, LIMIT, Row, Spans, in_time
+from cprof.tool.columns import Columns
+from cprof.tool.spans import AT_A_TIME, LIMIT, Row, Spans, rows_in_time
 from cprof.tool.steps import STEPS
 
 DATA = "enumerate(DataLoader)#"
@@ -146,14 +146,12 @@ class ThreadStates:
             else:
                 idle, idle_since = number, time
 
-        for n, i in enumerate(in_time(row.start, row.end)):
+        columns = [row.start, row.end, row.kind] + ([row.stack, row.sequence, row.forward] if has_stacks else [row.kind] * 3)
+        for n, (start, end, kind, its_stack, sequence, in_backward) in enumerate(rows_in_time(row.start, row.end, *columns)):
             if n % AT_A_TIME == 0:
                 self._columns.trim()
-                forget()
-            kind = row.kind[i]
             if left_out[kind]:
                 continue
-            start = row.start[i]
             while ends and ends[-1] <= start:
                 last = max(last, ends.pop())
                 opened.pop()
@@ -163,8 +161,8 @@ class ThreadStates:
             if is_operator[kind]:
                 in_operator = states[now].operator >= 0
                 if has_stacks:
-                    stack, sequence = row.stack[i], row.sequence[i]
-                    if sequence >= 0 and not row.forward[i]:  # the last one that has the number
+                    stack = its_stack
+                    if sequence >= 0 and not in_backward:  # the last one that has the number
                         forward[sequence] = stack
                         if len(forward) > FORWARD_MOST:
                             for old in list(itertools.islice(forward, FORWARD_MOST // 2)):
@@ -181,7 +179,6 @@ class ThreadStates:
             if found is None:
                 found = inner[key] = self._number(self._inside(states[now], kinds[kind], kind, is_own[kind], is_collective[kind], stack, of_forward))
             if found != now or states[now].operator < 0:
-                end = row.end[i]
                 ends.append(min(end, ends[-1]) if ends else end)  # of a damaged trace: it must nest
                 opened.append(found)
                 if found != now:
