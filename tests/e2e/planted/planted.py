@@ -58,6 +58,26 @@ FAULTS = (
             "parse() under load() on rank 1", script="ranks.py", ranks=2, rank=1),
 )
 
+# These and the later half of HEALTHY were written by who had read the rules, before the rules were changed to what they are now.
+VARIATIONS = (
+    Planted("decoded-json", "data loading in the loop: Python decodes JSON before each step", "load(): json.loads", script="variations.py"),
+    Planted("exporter-thread", "another thread holds the interpreter's lock inside json.dumps", "export() in the thread exporter",
+            script="variations.py"),
+    Planted("built-mask", "a mask that is always the same is made in each step, with a large temporary in each operator", "forward(): sub, abs, "
+            "masked_fill, exp", script="variations.py", most=0.3),
+    Planted("written-out-gelu", "an activation and a norm are written out as many operators on large tensors", "activation()",
+            script="variations.py", most=0.3),
+    Planted("cosine-pairs", "a loss multiplies all pairs of rows element by element instead of by one matrix product", "criterion(): mul and sum "
+            "of 3 dimensions", script="variations.py", most=0.3),
+    Planted("sample-by-sample", "samples go through the model one by one", "step(): the model and cross_entropy of one row",
+            script="variations.py", most=0.3),
+    Planted("kept-graph", "memory leak: a running sum of losses keeps the graph of each step", "finish(): running", script="variations.py", most=0.3),
+    Planted("evaluates-every-5th", "every fifth step evaluates the model, which makes that step an outlier", "evaluate() under finish()",
+            script="variations.py", steps="every 5th"),
+    Planted("pickled-history", "pure Python between the forward and the backward pass: a history is pickled", "snapshot() under criterion()",
+            script="variations.py"),
+)
+
 HEALTHY = (
     Planted("healthy-mlp", ""),
     Planted("healthy-cnn", ""),
@@ -67,6 +87,8 @@ HEALTHY = (
     Planted("healthy-inference", ""),
     Planted("healthy-ranks", "", script="ranks.py", ranks=2),
     Planted("healthy-gpu", "", script="gpu.py", gpu=True),
+    *(Planted(f"healthy-{name}", "", script="variations.py")
+      for name in ("gan", "reinforced", "evaluation", "augmented", "recurrent", "resnet", "diffusion", "embedded")),
 )
 
-PROGRAMS = {program.name: program for program in FAULTS + HEALTHY}
+PROGRAMS = {program.name: program for program in FAULTS + VARIATIONS + HEALTHY}

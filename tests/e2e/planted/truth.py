@@ -14,7 +14,7 @@ import pathlib
 import subprocess
 import sys
 
-from planted import FAULTS, HEALTHY, PROGRAMS
+from planted import FAULTS, HEALTHY, PROGRAMS, VARIATIONS
 
 HERE = pathlib.Path(__file__).resolve().parent
 CPROF = HERE.parents[2] / "scripts/cprof"
@@ -25,7 +25,10 @@ RULES = {
     "row-by-row-optimizer": ("tiny-operators",), "recomputed": ("recomputation",), "kept-features": ("leak",), "busy-thread": ("interpreter-lock",),
     "doubles": ("low-flop-rate",), "saves-every-4th": ("outlier-steps",), "temporaries": ("allocator-churn", "unfused-operators"), "pair-loss": ("unfused-operators",),
     "item-in-loop": ("synchronising-calls",), "malloc-each-step": ("allocator-calls",), "pageable-copy": ("exposed-copies", "synchronising-calls"),
-    "late-collective": ("exposed-communication",), "slow-rank-computes": ("straggler",), "slow-rank-loads": ("straggler",)}
+    "late-collective": ("exposed-communication",), "slow-rank-computes": ("straggler",), "slow-rank-loads": ("straggler",),
+    "decoded-json": ("python", "input-bound"), "exporter-thread": ("interpreter-lock",), "built-mask": ("unfused-operators", "allocator-churn"),
+    "written-out-gelu": ("unfused-operators",), "cosine-pairs": ("unfused-operators",), "sample-by-sample": ("tiny-operators",), "kept-graph": ("leak",),
+    "evaluates-every-5th": ("outlier-steps",), "pickled-history": ("python",)}
 
 
 def traced(name, share, folder):
@@ -65,7 +68,7 @@ def table(rows, shares):
     by = {(row["name"], row["share"]): row for row in rows}
     print("| program | " + " | ".join(f"{share:.0%}" for share in shares) + " | measured |")
     print("| --- |" + " --- |" * (len(shares) + 1))
-    for program in FAULTS:
+    for program in FAULTS + VARIATIONS:
         cells = [by[program.name, share] for share in shares if (program.name, share) in by]
         if cells:
             print(f"| `{program.name}` | {' | '.join(map(said, cells))} | {', '.join(format(row['measured'], '.0%') for row in cells)} |")
@@ -85,7 +88,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args()
-    wanted = [PROGRAMS[name] for name in args.names] or [*FAULTS, *HEALTHY]
+    wanted = [PROGRAMS[name] for name in args.names] or [*FAULTS, *VARIATIONS, *HEALTHY]
     runs = [(one.name, share) for share in sorted(args.shares, reverse=True) for one in wanted if one.cause]
     runs = [(one.name, 0.0) for one in wanted if not one.cause] + runs
     rows = []
