@@ -14,7 +14,7 @@ from test_explain import explained
 
 STEPS, STEP_US = 8, 100_000
 MS = 1_000_000
-SHARES = pytest.mark.parametrize("share, reported", [(0.05, False), (0.11, True), (0.2, True)])
+SHARES = pytest.mark.parametrize("share, reported", [(0.025, False), (0.06, True), (0.11, True), (0.2, True)])
 BACKWARD = "autograd::engine::evaluate_function: "
 
 
@@ -100,6 +100,30 @@ def test_finds_a_loop_over_rows_with_its_backward_pass(share, reported):
     assert not reported or "train.py(20): loss" in found[0]["title"] and {one["line"] for one in found[0]["evidence"]} == {"train.py(20): loss"}
 
 
+def test_time_in_the_queue_does_not_hide_a_pause():
+    """On a machine where each thread waits for a processor as long as it runs."""
+    def parse(thread, us):
+        for _ in range(10):
+            thread.operator("aten::tensor", us / 10 - 1500)
+            thread.now += 1500
+    assert rules(steps(parse, 0.16, ran=0.4, queued=0.6)) == ["python"]
+
+
+def test_threshold_follows_the_noise_between_steps():
+    """Pauses of 7 % of a step are a finding where steps are alike, and none where their lengths differ by a third."""
+    def told(noise):
+        thread = Thread()
+        for number in range(STEPS):
+            begin, length = thread.now, STEP_US * (1 + noise * (number % 3 - 1))
+            thread.operator("aten::tensor", 100)
+            thread.now += 0.07 * STEP_US
+            thread.operator("aten::linear", length - (thread.now - begin) - 20, library=True)
+            thread.now = begin + length
+            thread.events.append(tool.span(f"ProfilerStep#{number}", begin, length, "user_annotation", tid=4194305))
+        return rules(tool.write("t.json", thread.events))
+    assert told(0) == ["python"] and told(0.33) == []
+
+
 @pytest.mark.parametrize("every, reported", [(1, ["python"]), (2, ["python"]), (4, [])])
 def test_finds_a_long_pause_among_short_ones_of_the_same_place(every, reported):
     """In the mean the pauses there are short. A long one that comes seldom is left to the rule of outlier steps."""
@@ -138,7 +162,7 @@ def test_backward_operator_has_its_forward_operators_line():
         number = thread.operator("aten::mul", us / 4, "train.py(20): loss")
         thread.backward("MulBackward0", us / 2, number)
         thread.backward("AddBackward0", us / 4, 1 << 40)
-    lines = {cause.name: cause.line for _, cause in Trace(steps(forward_and_back, 0.5)).windows[1].causes}
+    lines = {piece.cause.name: piece.cause.line for piece in Trace(steps(forward_and_back, 0.5)).windows[1].pieces()}
     assert lines[BACKWARD + "MulBackward0"] == "train.py(20): loss" and lines[BACKWARD + "AddBackward0"] == "train.py(90): main"
 
 

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from cprof.tool import Problem, note
 from cprof.tool.collectives import Times, rank_of
 from cprof.tool.averages import format_memory
-from cprof.tool.findings import Finding, Group, SHARE, full_memory, leaks, of_group, of_machines, ranked
+from cprof.tool.findings import Finding, Group, MOST_SHARE, full_memory, leaks, of_group, of_machines, ranked
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Trace, Window
 from cprof.tool.ranks import SCHEMA, Comparison, Table
@@ -103,9 +103,9 @@ def _straggler(table: Table, groups: List[Group]) -> Tuple[List[Finding], Dict[i
     for rank, by_step in lost.items():
         ns, total = sum(by_step.values()) / len(steps), statistics.fmean(cell.time for cells in steps.values() for cell in cells.values())
         ns = min(ns, _surplus(rank, groups))
-        if ns >= SHARE * total > 0:
+        if ns >= MOST_SHARE * total > 0:
             device = next((group.device for group in groups if group.rank == rank), "")
-            late = sorted(step for step, behind in by_step.items() if behind >= SHARE * total)
+            late = sorted(step for step, behind in by_step.items() if behind >= MOST_SHARE * total)
             found.append(Finding("straggler", f"the other ranks wait for rank {rank}", _ms(ns), ns / total, rank, device, late, _more_of(rank, groups)))
     return found, waited
 

@@ -6,6 +6,7 @@ A bound adds up moments of the step. Each moment has one class (moments.py), so 
 than the others are a finding of their own, and no other finding counts them."""
 
 import collections
+import math
 import re
 import statistics
 from typing import Any, Callable, Counter, Dict, Iterable, List, NamedTuple, Optional, Tuple
@@ -13,13 +14,16 @@ from typing import Any, Callable, Counter, Dict, Iterable, List, NamedTuple, Opt
 from cprof.tool import machine
 from cprof.tool.averages import format_memory
 from cprof.tool.machine_use import process_of
-from cprof.tool.moments import BACKWARD, BUSY, CPU, IDLE, Trace, Window
+from cprof.tool.moments import BACKWARD, BUSY, CPU, IDLE, SHARE, Trace, Window
 from cprof.tool.thread_states import Cause
 
-# The least share of a step that is worth a finding. XProf reports input and idle time above 10 % (OpenXLA, "Overview page"), barriers from 10 %.
-SHARE = 0.10
-# A stall is a hundred times what PyTorch needs to launch a kernel, about 10 us (H200, launch-bound transformer: 9 to 18 us from call to kernel).
-STALL_NS = 1_000_000
+# The least share of a step that is worth a finding. XProf's overview page reports input and idle time above 10 % (OpenXLA, "Overview page"), barriers
+# from 10 %. Without a GPU it is SHARE (moments.py), where steps differ so little that it is known that well, else more, at most MOST_SHARE. A GPU loses
+# some hundred microseconds behind each call that waits, and a healthy program has one in a step (planted/gpu.py: 4 % of 20 ms).
+MOST_SHARE = 0.10
+# Two standard errors: in 95 % of the cases the mean of all steps is nearer to that of the recorded ones. 1.4826 median absolute deviations are a standard
+# deviation (Iglewicz and Hoaglin).
+ERRORS, DEVIATION = 2, 1.4826
 # Operators that only launch kernels, or make views and empty tensors, keep the GPU waiting for less than this, also while cprof records (in the same
 # run 99 % of the gaps are below 100 us).
 BOOKKEEPING_NS = 100_000
@@ -31,7 +35,8 @@ LOOP_CALLS, TINY_NS = 100, 50_000
 EXPOSED_ON_CPU = 0.3
 # A tensor that does not fit into a processor's first-level cache (32 KiB and more since 2006): the next operator reads it from a slower level.
 LARGE_BYTES = 32 << 10
-PRODUCT = re.compile(r"mm|linear|matmul|conv|einsum|dot|attention|lstm|gru|cdist", re.IGNORECASE)  # operators that compute much for each byte that they move
+# Operators that compute much for each byte that they move: products, and random numbers.
+COSTLY = re.compile(r"mm|linear|matmul|conv|einsum|dot|attention|lstm|gru|cdist|rand|normal_?$|uniform|dropout|bernoulli|multinomial", re.IGNORECASE)
 SINGLE = "_SingleProcessDataLoaderIter"
 # Growth that would double the peak within a thousand steps. Which holders grow is decided in memory_holders.py.
 LEAK_SHARE = 0.001
@@ -124,6 +129,7 @@ class Group:
         self.counted = [window for window in windows if not window.left_out]
         self.outliers = _outliers(self.counted)
         self.usual = [window for window in self.counted if window not in self.outliers]
+        self.least = _least(self.usual) if device == "cpu" else MOST_SHARE   # share of a step
         used = process_of(trace.metadata)
         # The factor by which work took longer because its threads waited for a processor.
         self.used = used
@@ -148,6 +154,15 @@ def _outliers(windows: List[Window]) -> List[Window]:
     middle = statistics.median(window.total for window in windows)
     spread = statistics.median(abs(window.total - middle) for window in windows)
     return [window for window in windows if window.total > max(middle + SCORE * spread / 0.6745, NOTICED * middle)]
+
+
+def _least(windows: List[Window]) -> float:
+    """The least share of a step that is worth a finding."""
+    if len(windows) < SCORE_STEPS:
+        return MOST_SHARE
+    middle = statistics.median(window.total for window in windows)
+    spread = statistics.median(abs(window.total - middle) for window in windows)
+    return min(MOST_SHARE, max(SHARE, ERRORS * DEVIATION * spread / math.sqrt(len(windows)) / max(middle, 1)))
 
 
 def said(cause: Cause) -> str:
@@ -178,52 +193,54 @@ class _Sums:
 
     def __init__(self, group: Group) -> None:
         self.steps, self._crowded = max(len(group.usual), 1), group.crowded
-        self.time: Counter[Key] = collections.Counter()
         self.pieces: Counter[Key] = collections.Counter()
         self.calls: Counter[Tuple[Cause, int]] = collections.Counter()
-        self.stalls: Counter[Key] = collections.Counter()
-        self.long: Counter[Key] = collections.Counter()
+        time: Counter[Key] = collections.Counter()
+        stalled: Counter[Key] = collections.Counter()
+        stalls: Counter[Key] = collections.Counter()
         for window in group.usual:
-            self.time.update(window.causes)
-            self.pieces.update(window.pieces)
+            for name, cause, *numbers in window.pieces():
+                for sums, number in zip((time, self.pieces, stalled, stalls), numbers):
+                    sums[name, cause] += number
             self.calls.update(window.calls)
-            self.stalls.update(window.stalls)
-            self.long.update(window.long)
+        self.time = time
+        # (key, time, pieces, whether these are stalls). A place has stalls if at least half of its pieces are some, or if every second step has one:
+        # a busy machine delays each piece now and then.
+        self._told: List[Tuple[Key, int, int, bool]] = []
+        for key, count in self.pieces.items():
+            long = stalls[key] if stalls[key] * 2 >= min(count, self.steps) else 0
+            if long:
+                self._told.append((key, stalled[key], long, True))
+            if long < count:
+                self._told.append((key, time[key] - stalled[key] * (long > 0), count - long, False))
 
-    def of(self, classes: Tuple[str, ...], fits: Callable[[Cause, float], bool] = lambda cause, piece: True) -> Tuple[Dict[Cause, float], Counter[Cause]]:
-        """Nanoseconds of a step by cause. fits: called with the cause and the mean time of its pieces, less the waits for a processor."""
+    def of(self, classes: Tuple[str, ...], fits: Callable[[Cause, float, bool], bool] = lambda cause, piece, stalls: True,
+           ) -> Tuple[Dict[Cause, float], Counter[Cause]]:
+        """Nanoseconds of a step by cause. fits: called with the cause, the mean time of its pieces, less the waits for a processor, and whether these are
+        stalls, apart from the other pieces."""
         found: Counter[Cause] = collections.Counter()
         pieces: Counter[Cause] = collections.Counter()
-        for (name, cause), time in self.time.items():
-            if name in classes and fits(cause, time / self.pieces[name, cause] / self._crowded):
+        for (name, cause), time, count, stalls in self._told:
+            if name in classes and fits(cause, time / count / self._crowded, stalls):
                 found[cause] += time
-                pieces[cause] += self.pieces[name, cause]
+                pieces[cause] += count
         return {cause: time / self.steps for cause, time in found.items()}, pieces
-
-    def stalled(self) -> Tuple[Dict[Cause, float], Counter[Cause]]:
-        """The same for pauses outside operators that are long in the mean, and for places where every second step has a long one."""
-        found, pieces = self.of(("outside",), _is_stall)
-        for (name, cause), time in self.stalls.items():
-            count = self.long[name, cause]
-            if name == "outside" and cause not in found and count * 2 >= self.steps and _is_stall(cause, time / count / self._crowded):
-                found[cause], pieces[cause] = time / self.steps, count
-        return found, pieces
 
     def pieces_of(self, causes: Iterable[Cause]) -> Counter[Cause]:
         """The number of pieces of each cause, in operators and outside of them."""
         return collections.Counter({cause: self.pieces["operators", cause] + self.pieces["outside", cause] for cause in causes})
 
 
-def _is_stall(cause: Cause, piece: float) -> bool:
-    return cause.what == "python" and piece >= STALL_NS
+def _stalls(_: Cause, __: float, stalls: bool) -> bool:
+    return stalls
 
 
-def _is_cpu_operator(cause: Cause, piece: float) -> bool:
+def _is_cpu_operator(cause: Cause, piece: float, _: bool) -> bool:
     return cause.what == "operator" and not cause.on_gpu and piece >= BOOKKEEPING_NS
 
 
-def _is_launching(cause: Cause, piece: float) -> bool:
-    return not _is_stall(cause, piece) and not _is_cpu_operator(cause, piece)
+def _is_launching(cause: Cause, piece: float, stalls: bool) -> bool:
+    return not stalls and not _is_cpu_operator(cause, piece, stalls)
 
 
 def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> List[Finding]:
@@ -232,41 +249,40 @@ def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> Li
     found: List[Finding] = []
     if not group.usual:
         return found
-    total, sums = group.mean(group.usual, "total"), _Sums(group)
+    total, sums, least = group.mean(group.usual, "total"), _Sums(group), group.least
 
-    def look(rule: str, title: str, causes: Dict[Cause, float], pieces: Counter[Cause], less: float = 0.0, share: float = SHARE) -> None:
+    def look(rule: str, title: str, causes: Dict[Cause, float], pieces: Counter[Cause], less: float = 0.0, share: float = least) -> None:
         ns = sum(causes.values()) - less
         if ns >= share * total > 0:
             found.append(group.finding(rule, title + _where(causes), ns, causes, pieces))
 
     if group.device == "cpu":
-        data, pieces = sums.of(("waiting",), lambda cause, _: cause.what == "data")
+        data, pieces = sums.of(("waiting",), lambda cause, *_: cause.what == "data")
         look("input-bound", "the step waits for data: ", data, pieces, less=_worked(group, data, total))
-        comm, pieces = sums.of(("waiting",), lambda cause, _: cause.what == "collective")
+        comm, pieces = sums.of(("waiting",), lambda cause, *_: cause.what == "collective")
         look("exposed-communication", "the step waits for other ranks: ", comm, pieces, waited_ns + (sum(comm.values()) - waited_ns) * (1 - 1 / group.crowded),
              EXPOSED_ON_CPU)
-        look("python", "the step stands still between two operators: ", *sums.stalled())
+        look("python", "the step stands still between two operators: ", *sums.of(("outside",), _stalls))
         found += _interpreter_lock(group, sums, total)
-        churn = machine.churn(group, SHARE)
-        found += _within(group.mean(group.usual, "operators") - others_ns, SHARE * total, machine.unused(group, SHARE) + _recomputation(group, total)
-                         + _tiny_operators(group, sums, total) + machine.low_rate(group, SHARE) + churn
+        churn = machine.churn(group, MOST_SHARE)  # kernel time is counted in ticks
+        found += _within(group.mean(group.usual, "operators") - others_ns, least * total, machine.unused(group, least) + _recomputation(group, total)
+                         + _tiny_operators(group, sums, total) + machine.low_rate(group, least) + churn
                          + _unfused(group, sums, total, sum(one.ms for one in churn) * 1e6))
     else:
         look("input-bound", "the GPU waits for data: ", *sums.of(("data",)))
-        look("allocator-calls", "the GPU waits for the driver's allocator: ", *sums.of(("sync",), lambda cause, _: _allocates(cause)))
-        look("synchronising-calls", "the GPU runs dry behind calls that wait for it: ", *sums.of(("sync",), lambda cause, _: not _allocates(cause)))
-        look("python", "the GPU waits while no operator runs: ", *sums.of(("cpu_late",), _is_stall))
+        look("allocator-calls", "the GPU waits for the driver's allocator: ", *sums.of(("sync",), lambda cause, *_: _allocates(cause)))
+        look("synchronising-calls", "the GPU runs dry behind calls that wait for it: ", *sums.of(("sync",), lambda cause, *_: not _allocates(cause)))
+        look("python", "the GPU waits while no operator runs: ", *sums.of(("cpu_late",), _stalls))
         look("cpu-operators", "the GPU waits for operators on the CPU: ", *sums.of(("cpu_late",), _is_cpu_operator))
         found += _launch_bound(group, sums, total)
-        look("between-steps", "the GPU waits between steps: ", *sums.of(("between_steps",), lambda cause, piece: not cause.optimizer
-                                                                        or _is_stall(cause, piece)))
+        look("between-steps", "the GPU waits between steps: ", *sums.of(("between_steps",), lambda cause, _, stalls: not cause.optimizer or stalls))
         for rule, name, title in (("exposed-communication", "exposed_comm", "communication that nothing hides"),
                                   ("exposed-copies", "exposed_memcpy", "copies that nothing hides")):
             ns = group.mean(group.usual, name) - (waited_ns if name == "exposed_comm" else 0)
-            if ns >= SHARE * total > 0:
+            if ns >= least * total > 0:
                 found.append(group.finding(rule, title, ns, {}))
-        found += _within(group.mean(group.usual, "computation") - others_ns, SHARE * total, _recomputation(group, total) + machine.low_rate(group, SHARE))
-    return found + _outlier_steps(group)
+        found += _within(group.mean(group.usual, "computation") - others_ns, least * total, _recomputation(group, total) + machine.low_rate(group, least))
+    return found + _outlier_steps(group, sums)
 
 
 def _within(ns: float, least: float, found: List[Finding]) -> List[Finding]:
@@ -284,7 +300,7 @@ def of_machines(groups: List[Group]) -> List[Finding]:
     """Findings about ranks that share a machine: processors and devices."""
     found: List[Finding] = []
     for own in machine.by_host(groups):
-        found += machine.oversubscribed(own, SHARE) + machine.shared_devices([group for group in own if group.usual], SHARE)
+        found += machine.oversubscribed(own, MOST_SHARE) + machine.shared_devices([group for group in own if group.usual], MOST_SHARE)
     return found
 
 
@@ -301,12 +317,12 @@ def _allocates(cause: Cause) -> bool:
 def _launch_bound(group: Group, sums: _Sums, total: float) -> List[Finding]:
     """Finds whether the GPU waits for many short launches (launch-bound) or for slow operators (cpu-late)."""
     causes, pieces = sums.of(("cpu_late",), _is_launching)
-    optimizer, more = sums.of(("between_steps",), lambda cause, piece: cause.optimizer and not _is_stall(cause, piece))
+    optimizer, more = sums.of(("between_steps",), lambda cause, _, stalls: cause.optimizer and not stalls)
     for cause, ns in optimizer.items():
         causes[cause] = causes.get(cause, 0) + ns
     pieces += more
     ns = sum(causes.values())
-    if not ns >= SHARE * total > 0:
+    if not ns >= group.least * total > 0:
         return []
     slow = {cause: time for cause, time in causes.items() if time * sums.steps / pieces[cause] >= BOOKKEEPING_NS}
     if sum(slow.values()) >= ns / 2:
@@ -322,18 +338,17 @@ def _function_of(line: str) -> str:
     return _NUMBER.sub("", line, count=1)
 
 
-def _is_small(cause: Cause, piece: float) -> bool:
+def _is_small(cause: Cause, piece: float, stalls: bool) -> bool:
     if cause.optimizer:
         return False
     same = not cause.to_line or _function_of(cause.to_line) == _function_of(cause.line)
-    return piece < TINY_NS if cause.what == "operator" else same and not _is_stall(cause, piece)
+    return piece < TINY_NS if cause.what == "operator" else same and not stalls
 
 
 def _tiny_operators(group: Group, sums: _Sums, total: float) -> List[Finding]:
     """Finds functions in which one stack calls a small operator many times, or in which brief operators follow each other. Their backward pass
     counts, too. Leaves out optimizers: on a CPU their other forms are loops as well."""
-    stalled, _ = sums.stalled()
-    causes, pieces = sums.of(("operators", "outside"), lambda cause, piece: cause not in stalled and _is_small(cause, piece))
+    causes, _ = sums.of(("operators", "outside"), _is_small)
     repeated = {cause for (cause, _), calls in sums.calls.items() if calls >= LOOP_CALLS * sums.steps}
     runs: Counter[Cause] = collections.Counter()
     for window in group.usual:
@@ -346,7 +361,7 @@ def _tiny_operators(group: Group, sums: _Sums, total: float) -> List[Finding]:
     found = []
     for own in list(loops.values()) + [brief]:
         time, operators = sum(own.values()), [cause for cause in own if cause.what == "operator"]
-        if time >= SHARE * total > 0 and operators and (own is not brief or not found):
+        if time >= group.least * total > 0 and operators and (own is not brief or not found):
             calls = sum(sums.pieces["operators", cause] for cause in operators) / sums.steps
             largest = max(operators, key=lambda cause: (cause in repeated, own[cause], cause))
             found.append(group.finding("tiny-operators", f"{calls:,.0f} small operators a step: {said(largest)}", time, own, sums.pieces_of(own)))
@@ -371,7 +386,7 @@ def _unfused(group: Group, sums: _Sums, total: float, churned: float) -> List[Fi
             taken[holder.operator, holder.line] += size / len(group.windows) if account.device == "cpu" else 0
     functions: Dict[str, Dict[Cause, float]] = {}
     for cause, time in sums.of(("operators",))[0].items():
-        if cause.direct and cause.line and not PRODUCT.search(cause.name):
+        if cause.direct and cause.line and not COSTLY.search(cause.name):
             functions.setdefault(_function_of(cause.line), {})[cause] = time
     found = []
     for function, own in functions.items():
@@ -379,7 +394,7 @@ def _unfused(group: Group, sums: _Sums, total: float, churned: float) -> List[Fi
                   if taken[cause.name, cause.line] >= LARGE_BYTES * max(1, sums.pieces["operators", cause] / sums.steps)}
         own = {cause: time for cause, time in own.items() if cause in makers or cause.name.startswith(BACKWARD)}
         ns = sum(own.values()) - churned
-        if len(makers) > 1 and ns >= SHARE * total > 0:
+        if len(makers) > 1 and ns >= group.least * total > 0:
             found.append(group.finding("unfused-operators", f"{len(makers)} operators of {function} make {format_memory(round(sum(makers.values())))} of tensors a "
                                        f"step and compute little: {_where(own)}", ns, own, sums.pieces_of(own)))
     return found
@@ -401,12 +416,12 @@ def _interpreter_lock(group: Group, sums: _Sums, total: float) -> List[Finding]:
         return []
     for window in group.usual:
         late.update(window.late)
-    stalled, _ = sums.stalled()
+    stalled, _ = sums.of(("outside",), _stalls)
     pauses = {cause: time / sums.steps for cause, time in late.items() if cause not in stalled}
-    slept = group.blocked * total - group.mean(group.usual, "waiting")
+    slept = group.blocked * total - group.mean(group.usual, "waiting") - sum(stalled.values())
     others = (used.ran_ns - used.main_ran_ns) / used.wall_ns * total
     ns = min(sum(pauses.values()), slept, others)
-    if ns < SHARE * total or max(pauses.values()) * 2 > sum(pauses.values()):
+    if ns < group.least * total or max(pauses.values()) * 2 > sum(pauses.values()):
         return []
     return [group.finding("interpreter-lock", f"the thread sleeps between operators, while others of the process run for {others / 1e6:,.1f} ms a step", ns, pauses, sums.pieces_of(pauses))]
 
@@ -425,27 +440,26 @@ def _recomputation(group: Group, total: float) -> List[Finding]:
             return []
         ns = group.mean(group.usual, "computation") * again / whole
         title = f"{again / whole:.0%} of the FLOPs are computed a second time"
-    return [group.finding("recomputation", title, ns, {})] if ns >= SHARE * total > 0 else []
+    return [group.finding("recomputation", title, ns, {})] if ns >= group.least * total > 0 else []
 
 
-def _common(group: Group, usual: float, names: Tuple[str, ...]) -> int:
+def _common(group: Group, usual: float, sums: _Sums, names: Tuple[str, ...]) -> int:
     """The number of outliers of which one cause makes half of the extra time. A busy machine delays different causes."""
     found: Counter[Key] = collections.Counter()
     for window in group.outliers:
-        for (name, cause), time in window.causes.items():
-            mean = statistics.fmean(other.causes[name, cause] for other in group.usual)
-            found[name, cause] += name in names and (time - mean) * 2 >= window.total - usual
+        for name, cause, time, *_ in window.pieces():
+            found[name, cause] += name in names and (time - sums.time[name, cause] / sums.steps) * 2 >= window.total - usual
     return max(found.values(), default=0)
 
 
-def _outlier_steps(group: Group) -> List[Finding]:
+def _outlier_steps(group: Group, sums: _Sums) -> List[Finding]:
     """Finds outlier steps and the part of which they have most more than other steps."""
     if not group.outliers:
         return []
     usual = statistics.median(window.total for window in group.usual)
     lost = sum(window.total - usual for window in group.outliers) / len(group.counted)
     names = CPU if group.device == "cpu" else BUSY + IDLE
-    if lost * len(group.counted) <= group.queued_ns and _common(group, usual, names) < 2:
+    if lost * len(group.counted) <= group.queued_ns and _common(group, usual, sums, names) < 2:
         return []  # the threads' waits for a processor, which the trace has only as a sum, may explain the time
     # The title must fit each step that it names: a step that took 20 ms more is not named beside one that took two seconds more.
     longest = max(window.total for window in group.outliers) - usual
@@ -453,11 +467,13 @@ def _outlier_steps(group: Group) -> List[Finding]:
     more = {name: group.mean(told, name) - group.mean(group.usual, name) for name in names}
     part = max(names, key=lambda name: more[name])
     causes: Counter[Cause] = collections.Counter()
-    for windows, sign in ((told, 1), (group.usual, -1)):
-        for window in windows:
-            for (name, cause), time in window.causes.items():
-                if name == part:
-                    causes[cause] += sign * time / len(windows)
+    for window in told:
+        for name, cause, time, *_ in window.pieces():
+            if name == part:
+                causes[cause] += time / len(told)
+    for (name, cause), time in sums.time.items():
+        if name == part:
+            causes[cause] -= time / sums.steps
     steps = [window.step for window in group.outliers if window.step is not None]
     named = ", ".join(str(window.step) for window in told[:5]) + (", ..." if len(told) > 5 else "")
     who = f"steps {named} take" if len(told) > 1 else f"step {named} takes"

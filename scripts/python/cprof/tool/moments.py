@@ -13,7 +13,9 @@ Without a GPU, a moment of the thread of the steps is in an operator, waiting, o
 
 import bisect
 import collections
+import itertools
 import re
+from array import array
 from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.categories import CALLS, runs_on_device
@@ -48,10 +50,24 @@ BRIEF_RUN = 32
 # Python takes less time from one operator to the next, also while stacks are recorded (transformer on an H200: 99 % of the gaps).
 PAUSE_NS = 100_000
 BACKWARD = "autograd::engine::evaluate_function: "
-STALL_NS = 1_000_000      # a pause that belongs to no run of operators (findings.py)
+# A stall is a hundred times what PyTorch needs to launch a kernel, about 10 us (H200, launch-bound transformer: 9 to 18 us from call to kernel), or
+# a part of the step that is worth a finding by itself, but no pause that is usual.
+STALL_NS = 1_000_000
+# XProf calls a program "moderately input-bound" from 5 % of a step on (kModeratelyInfeedBoundThresholdInPercent).
+SHARE = 0.05
 
 
 _keys: Dict[Tuple[str, Cause], Tuple[str, Cause]] = {}  # one object for each key of all windows
+
+
+class Piece(NamedTuple):
+    """What a step has of a class and a cause. Nanoseconds."""
+    name: str          # of the class
+    cause: Cause
+    time: int
+    count: int
+    stalled: int       # time of stalls, outside operators
+    stalls: int        # the number of stalls
 
 
 class Window:
@@ -59,17 +75,16 @@ class Window:
 
     def __init__(self, start: int, end: int, step: Optional[int], device: str) -> None:
         self.start, self.end, self.step, self.device = start, end, step, device
+        self.stall_ns = max(PAUSE_NS, min(STALL_NS, SHARE * (end - start)))  # the least length of a stall
         self.parts: Counter[str] = collections.Counter()
-        self.causes: Counter[Tuple[str, Cause]] = collections.Counter()
-        self.pieces: Counter[Tuple[str, Cause]] = collections.Counter()  # the number of pieces
-        self.stalls: Counter[Tuple[str, Cause]] = collections.Counter()  # time of pauses of STALL_NS or more each
-        self.long: Counter[Tuple[str, Cause]] = collections.Counter()    # the number of these pauses
         self.calls: Counter[Tuple[Cause, int]] = collections.Counter()   # of operators without a GPU: by cause and number of the stack
         self.brief: Counter[Cause] = collections.Counter()   # time in runs of brief operators, without a GPU
-        self.late: Counter[Cause] = collections.Counter()    # outside operators: time of pauses beyond PAUSE_NS each
+        self.late: Counter[Cause] = collections.Counter()    # outside operators: time of pauses of more than PAUSE_NS each
         self.launches = 0                                   # work of the device that began in the step
-        self._added: Dict[Tuple[str, int], List[Any]] = {}  # time, pieces and the cause, by class and id of the cause
         self.left_out = ""                                  # why the findings do not count it
+        self._added: Dict[Tuple[str, int], List[Any]] = {}  # by class and id of the cause: the cause, then as in Piece
+        self._keys: List[Tuple[str, Cause]] = []            # after finish(), and their numbers: four for each, which takes far less memory than objects
+        self._numbers = array("q")
 
     total = property(lambda self: self.end - self.start)
     busy = property(lambda self: sum(self.parts[name] for name in BUSY))
@@ -80,22 +95,30 @@ class Window:
         if time > 0:
             found = self._added.get((name, id(cause)))
             if found is None:
-                found = self._added[name, id(cause)] = [0, 0, cause]  # keeps the cause alive, so that its id stays unique
-            found[0] += time
-            found[1] += 1
-            if time >= STALL_NS and cause.what == "python":
-                key = _keys.setdefault((name, cause), (name, cause))
-                self.stalls[key] += time
-                self.long[key] += 1
+                found = self._added[name, id(cause)] = [cause, 0, 0, 0, 0]  # keeps the cause alive, so that its id stays unique
+            found[1] += time
+            found[2] += 1
+            if time >= self.stall_ns and cause.what == "python":
+                found[3] += time
+                found[4] += 1
 
     def finish(self) -> None:
         """Ends the adding, after the last piece."""
-        for (name, _), (time, pieces, cause) in self._added.items():
-            self.parts[name] += time
+        sums: Dict[Tuple[str, Cause], List[int]] = {}
+        for (name, _), (cause, *numbers) in self._added.items():
+            self.parts[name] += numbers[0]
             key = _keys.setdefault((name, cause), (name, cause))
-            self.causes[key] += time
-            self.pieces[key] += pieces
+            before = sums.get(key)
+            sums[key] = numbers if before is None else [one + other for one, other in zip(before, numbers)]
         self._added.clear()
+        self._keys = list(sums)
+        self._numbers = array("q", itertools.chain.from_iterable(sums.values()))
+
+    def pieces(self) -> Iterator[Piece]:
+        """The sums of each class and cause. Call it after finish()."""
+        numbers = iter(self._numbers)
+        for (name, cause), *values in zip(self._keys, numbers, numbers, numbers, numbers):
+            yield Piece(name, cause, *values)
 
 
 class _Work:
@@ -188,7 +211,7 @@ class _Brief:
     def see(self, window: Window, cause: Cause, time: int) -> None:
         """Takes the thread's next piece. All causes are of one timeline, which keeps them alive."""
         if cause.what == "python":
-            if self._length and time < STALL_NS:
+            if self._length and time < window.stall_ns:
                 self._add(cause, time)
             return
         if cause.what == "operator" and not cause.optimizer:
@@ -219,11 +242,21 @@ class _Brief:
         self._times.clear()
 
 
-class _Wait(NamedTuple):
-    """A call that waits for the GPU."""
-    start: int
-    end: int
-    cause: Cause
+class _Waits:
+    """The calls of one thread that wait for the GPU, in order of time."""
+
+    def __init__(self, found: List[Tuple[int, int, Cause]]) -> None:
+        found.sort()
+        self.start, self.end = (array("q", [one[n] for one in found]) for n in (0, 1))
+        self.cause = [one[2] for one in found]
+        self.lead: Dict[int, int] = {}  # by number of the call: what is left of the time that its thread has lost, where it is not whole
+
+    def since(self, time: int) -> int:
+        """The number of the last call that begins at this time or before, at least 0."""
+        return max(bisect.bisect_right(self.start, time) - 1, 0)
+
+
+_NONE = _Waits([])
 
 
 class _Watch(Watch):
@@ -262,8 +295,7 @@ class Trace:
         self._work.finish()
         self.use.finish()
         self._timelines: Dict[Any, ThreadStates] = {}
-        self._waits: Dict[Any, List[_Wait]] = {}
-        self._lead: Dict[_Wait, int] = {}
+        self._waits: Dict[Any, _Waits] = {}
         self._main = self._main_place()
         self.on_main_thread = self._main is not None and is_main_thread(*self._main[:2])  # the steps are made there
         self.windows: List[Window] = []
@@ -354,6 +386,8 @@ class Trace:
         waits = {number for number, name in enumerate(names) if SYNC.match(name)}
         pageable = set(filter(None, map(work.call_of, work.pageable)))
         frames = self.metadata.get("stackFrames")
+        found: Dict[Any, List[Tuple[int, int, Cause]]] = {}
+        causes: Dict[Cause, Cause] = {}  # one object for each
         for i in range(len(work.call_start)):
             if i % AT_A_LOOK == 0:
                 forget()
@@ -363,12 +397,11 @@ class Trace:
                 cause = timeline.cause(timeline.number_at(work.call_start[i]))
                 name = names[work.call_name[i]]
                 text = work.stacks.get((work.call_place[i], work.call_start[i]), "")
-                line = line_of((of_frames(text, frames) if text.startswith(FRAME) else text).split(";"))
+                line = line_of((of_frames(text, frames) if text.startswith(FRAME) else text).split(";")) if text else ""
                 said = f"{cause.name}: {name}" if cause.what in ("operator", "collective") and cause.name != name else name
-                self._waits.setdefault(place, []).append(_Wait(work.call_start[i], work.call_end[i], Cause(
-                    "call", said + (" of pageable memory" if i in pageable else ""), line or cause.line, optimizer=cause.optimizer)))
-        for found in self._waits.values():
-            found.sort()
+                waiting = Cause("call", said + (" of pageable memory" if i in pageable else ""), line or cause.line, optimizer=cause.optimizer)
+                found.setdefault(place, []).append((work.call_start[i], work.call_end[i], causes.setdefault(waiting, waiting)))
+        self._waits = {place: _Waits(of_place) for place, of_place in found.items()}
 
     # ---- with a GPU ----
 
@@ -377,7 +410,8 @@ class Trace:
         reached = [-LIMIT] * len(BUSY)  # the ends of the unions of each class and those before it
         covered: List[Counter[int]] = [collections.Counter() for _ in BUSY]
         edges = self._edges(windows)
-        self._lead.clear()
+        for waits in self._waits.values():
+            waits.lead.clear()
 
         def parts(start: int, end: int) -> Iterator[Tuple[int, int, int]]:
             at = max(bisect.bisect_right(starts, start) - 1, 0)
@@ -435,24 +469,26 @@ class Trace:
             return
         place = self._main if call is None else self._place(work.call_place[call])
         threads = [place] + ([self._main] if self._main != place else [])
-        has_waits = any(one in self._waits for one in threads)
+        waiting = [self._waits[one] for one in threads if one in self._waits]
         for low, high, cause in self._caused(threads, start, end):
-            wait, lost = self._wait_at(threads, low) if has_waits else (None, None)
-            if wait is not None:
-                window.add("sync", high - low, wait.cause)
+            calls, lost = self._wait_at(waiting, low) if waiting else (_NONE, -1)
+            if lost >= 0 and low < calls.end[lost]:
+                window.add("sync", high - low, calls.cause[lost])
                 continue
             if cause.what == "data":
                 window.add("data", high - low, cause)
                 continue
-            around = self._wait_around(threads, low) if has_waits and cause.what == "operator" else None
+            around = self._wait_around(threads, low) if waiting and cause.what == "operator" else None
             if around is not None:
-                window.add("sync", high - low, around.cause)
+                window.add("sync", high - low, around)
                 continue
-            if lost is not None:
-                left = self._lead.setdefault(lost, lost.end - lost.start)
+            if lost >= 0:
+                left = calls.lead.get(lost)
+                if left is None:
+                    left = calls.end[lost] - calls.start[lost]
                 taken = min(left, high - low)
-                self._lead[lost] -= taken
-                window.add("sync", taken, lost.cause)
+                calls.lead[lost] = left - taken
+                window.add("sync", taken, calls.cause[lost])
                 low += taken
             outside = window.step is not None and cause.what == "python" and (cause.optimizer or high <= edges[0] or low >= edges[1])
             window.add("between_steps" if outside else "cpu_late", high - low, cause)
@@ -463,19 +499,20 @@ class Trace:
             for low, high in self._cut(threads, start, end):
                 yield low, high, self._doing(threads, low)
             return
-        timeline, waits = self._timeline(threads[0]), self._waits.get(threads[0], [])
-        at = max(bisect.bisect_left(waits, (start, 0)) - 1, 0)
+        timeline, waits = self._timeline(threads[0]), self._waits.get(threads[0], _NONE)
+        begins, ends = waits.start, waits.end
+        at = waits.since(start - 1)
         for low, high, number in timeline.pieces(start, end):
             cause = timeline.cause(number)
-            while at < len(waits) and waits[at].end <= low:
+            while at < len(ends) and ends[at] <= low:
                 at += 1
             following = at
-            while following < len(waits) and waits[following].start < high:
+            while following < len(begins) and begins[following] < high:
                 following += 1
             if following == at:
                 yield low, high, cause
                 continue
-            cuts = sorted({low, high, *(time for wait in waits[at:following] for time in wait[:2] if low < time < high)})
+            cuts = sorted({low, high, *(time for times in (begins, ends) for time in times[at:following] if low < time < high)})
             for begun, over in zip(cuts, cuts[1:]):
                 yield begun, over, cause
 
@@ -484,35 +521,35 @@ class Trace:
         cuts = {start, end}
         for place in threads:
             cuts.update(low for low, _, _ in self._timeline(place).pieces(start, end))
-            waits = self._waits.get(place, [])
-            at = max(bisect.bisect_left(waits, (start, 0)) - 1, 0)
-            while at < len(waits) and waits[at].start < end:
-                cuts.update(time for time in waits[at][:2] if start < time < end)
+            waits = self._waits.get(place, _NONE)
+            at = waits.since(start - 1)
+            while at < len(waits.start) and waits.start[at] < end:
+                cuts.update(time for time in (waits.start[at], waits.end[at]) if start < time < end)
                 at += 1
         ordered = sorted(cuts)
         return list(zip(ordered, ordered[1:]))
 
-    def _wait_at(self, threads: List[Any], time: int) -> Tuple[Optional[_Wait], Optional[_Wait]]:
-        """(the call that waits at this time, None), or (None, the last waiting call that is over)."""
-        last = None
-        for place in threads:
-            waits = self._waits.get(place)
-            at = bisect.bisect_right(waits, (time, LIMIT)) - 1 if waits else -1
-            if at >= 0 and waits is not None:
-                if time < waits[at].end:
-                    return waits[at], None
-                if last is None or waits[at].end > last.end:
-                    last = waits[at]
-        return None, last
+    @staticmethod
+    def _wait_at(waiting: List[_Waits], time: int) -> Tuple[_Waits, int]:
+        """The calls of a thread and the number of the one that waits at this time, else of the last waiting call that is over; -1 for none."""
+        last, number = _NONE, -1
+        for waits in waiting:
+            at = bisect.bisect_right(waits.start, time) - 1
+            if at >= 0:
+                if time < waits.end[at]:
+                    return waits, at
+                if number < 0 or waits.end[at] > last.end[number]:
+                    last, number = waits, at
+        return last, number
 
-    def _wait_around(self, threads: List[Any], time: int) -> Optional[_Wait]:
+    def _wait_around(self, threads: List[Any], time: int) -> Optional[Cause]:
         """The waiting call inside the operator that runs at this time."""
         for place in threads:
             start, end, number = self._timeline(place).piece_at(time)
-            waits = self._waits.get(place, [])
-            at = bisect.bisect_left(waits, (start, 0))
-            if self._timeline(place).states[number].operator >= 0 and at < len(waits) and waits[at].end <= end:
-                return waits[at]
+            waits = self._waits.get(place, _NONE)
+            at = bisect.bisect_left(waits.start, start)
+            if at < len(waits.end) and waits.end[at] <= end and self._timeline(place).states[number].operator >= 0:
+                return waits.cause[at]
         return None
 
     def _doing(self, threads: List[Any], time: int) -> Cause:
@@ -561,7 +598,7 @@ class Trace:
         window.add("waiting", waited, Cause("collective", "", cause.line))
         window.add("outside", end - start - waited, cause)
         if end - start - waited > PAUSE_NS:
-            window.late[cause] += end - start - waited - PAUSE_NS
+            window.late[cause] += end - start - waited
 
     def _transfers(self) -> List[Tuple[int, int]]:
         """The times of transfers between ranks, as a union."""
