@@ -39,7 +39,7 @@ static bool export_trace(const char *path)
     }
     wait_until_saved();
     if (!saved_last(from, sizeof from, &file)) {
-        log_warn("%s(\"%s\"): no trace is whole yet", call, path);
+        log_warn("%s(\"%s\"): no trace is complete yet", call, path);
         return false;
     }
     int error = writer_copy_trace(from, &file, path);

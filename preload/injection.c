@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points that the CUDA driver and NVTX clients call, because the constructor put this
- * library's path into their injection variables. The driver's starts the GPU side, and NVTX's
- * connects the client to nvtx.c. ITT's is in preload/markers/itt.c. Application threads, possibly
- * inside dlopen. */
+/* Entry points for the CUDA driver and NVTX. The constructor put this library's path into their
+ * injection variables, so they load it and call these functions. ITT's entry point is in
+ * preload/markers/itt.c. Application threads, possibly inside dlopen(). */
 #include "preload/injection.h"
 
 #include <stddef.h>
@@ -19,8 +18,8 @@
 int InitializeInjection(void);
 int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table);
 
-/* Called by the driver at cuInit, once, so another thread that is just waking the library is waited
- * for. 1 = success. */
+/* The CUDA driver calls this once, inside cuInit(): starts GPU recording. It will not be called
+ * again, so cprof_awake() waits for another thread that is waking cprof. The driver expects 1. */
 VISIBLE int InitializeInjection(void)
 {
     cprof_wake_once(WAKE_INJECTION);
@@ -29,8 +28,9 @@ VISIBLE int InitializeInjection(void)
     return 1;
 }
 
-/* Called once by each NVTX client library. 1 = success: NVTX makes every function that was not
- * taken over a no-op. */
+/* Each library that was compiled with NVTX calls this once, at its first NVTX call: puts cprof's
+ * functions into that library's tables. After 1, NVTX turns only the functions into no-ops that
+ * cprof did not replace; after 0, all. */
 VISIBLE int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table)
 {
     cprof_wake_once(WAKE_INJECTION);

@@ -81,7 +81,7 @@ struct part {
     void (*edge_after)(const struct edge_change *change);
     /* After the lock's release, once per request; same thread. */
     void (*edge_settle)(void);
-    /* A trace file is whole. cprof thread. */
+    /* A trace file is complete. cprof thread. */
     void (*trace_ready)(const struct saved_trace *trace);
     /* Each pass of the cprof thread. stopping: the program ends. Returns the milliseconds until the
      * next pass, or -1 for no limit. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's public header: what happens to a whole trace file. */
+/* The room's public header: what happens to a complete trace file. */
 #pragma once
 
 #include "preload/delivery/child_env.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uploads whole traces, runs the user's command and deletes old traces. Runs on the cprof thread,
- * except post_save_start() and post_save_edge_before(). */
+/* Uploads complete traces, runs the user's command and deletes old traces. Runs on the cprof
+ * thread, except post_save_start() and post_save_edge_before(). */
 #include "preload/delivery/post_save.h"
 
 #include <errno.h>

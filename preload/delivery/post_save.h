@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What follows a whole trace: its line in saved_traces.jsonl, the upload, the user's command, and
- * the deletion of old traces. One trace after the other. Uploads and commands are separate programs
- * (spawn.h), which the cprof thread checks between its passes.
+ * What follows a complete trace: its line in saved_traces.jsonl, the upload, the user's command,
+ * and the deletion of old traces. One trace after the other. Uploads and commands are separate
+ * programs (spawn.h), which the cprof thread checks between its passes.
  *
  *   upload     CPROF_REMOTE_URL, with up to UPLOAD_TRIES tries. After a failure the file stays,
  *              whatever CPROF_NUM_TRACES_TO_KEEP says.
@@ -29,7 +29,7 @@ void post_save_start(const struct config *config);
  * themselves. Column of parts.def. */
 void post_save_edge_before(const struct edge_change *change);
 
-/* Handles a whole trace. cprof thread. */
+/* Handles a complete trace. cprof thread. */
 void post_save_trace(const struct saved_trace *trace);
 
 /* Checks the running program and starts the next; see writer_options.each_pass. cprof thread. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of whole traces (saved_traces.jsonl), and the lines for cprof run. */
+/* The list of complete traces (saved_traces.jsonl), and the lines for cprof run. */
 #define _GNU_SOURCE
 #include "preload/delivery/saved.h"
 

@@ -32,7 +32,7 @@
  *   window [steps=M] [from=K]       opens step=N steps=M      N is K or the next step
  *   window [seconds=S]              opens step=N seconds=S    N is the current step
  *   either of these                 open step=N               a window is already open
- *                                   then, once the trace is whole: trace PATH, and done
+ *                                   then, once the trace is complete: trace PATH, and done
  *   anything else                   error TEXT; also when no trace comes (recording is off, nothing
  *                                   was recorded, or the program ends)
  */
@@ -106,7 +106,7 @@ bool trigger_left_nothing(void);
 /* Serves requests and ends windows of seconds; see writer_options.each_pass. cprof thread. */
 int trigger_poll(bool stopping);
 
-/* Tells waiting clients of a whole trace. cprof thread. */
+/* Tells waiting clients of a complete trace. cprof thread. */
 void trigger_trace(const struct saved_trace *trace);
 
 /* Turns the trigger off in a forked child. In its atfork handler. */

@@ -114,7 +114,7 @@ def main_page():
     lines = head("cprof", 1, "profiler for the CPU and the GPU, and reader of traces")
     lines += [".SH SYNOPSIS", ".B cprof", "\\fICOMMAND\\fR [\\fIoptions\\fR]", ".PP", ".B LD_PRELOAD=libcprof.so", "\\fIPROGRAM\\fR"]
     lines += [".SH DESCRIPTION"] + prose("cprof shows what a training job does on the CPU and the GPU, without changes to its code. The "
-                                         "commands read traces of cprof and of torch.profiler, plain or gzip, whole, open or cut off.")
+                                         "commands read traces of cprof and of torch.profiler, plain or gzip, complete, open or cut off.")
     lines.append(".SH COMMANDS")
     for command in tool.COMMANDS:
         lines += [".TP", f"\\fBcprof\\-{roff(command)}\\fR(1)", roff(parser_of(command)[0].HELP)]

@@ -6,7 +6,7 @@ complete -c cprof -n __fish_use_subcommand -f -a doctor -d 'report what works he
 complete -c cprof -n __fish_use_subcommand -f -a open -d 'open a trace in Perfetto'
 complete -c cprof -n __fish_use_subcommand -f -a merge -d 'make one trace of the traces of several ranks'
 complete -c cprof -n __fish_use_subcommand -f -a ranks -d 'show how much time each rank cost the others, in which steps, and what it did meanwhile'
-complete -c cprof -n __fish_use_subcommand -f -a recover -d 'make whole traces of the open files that a killed process left'
+complete -c cprof -n __fish_use_subcommand -f -a recover -d 'make complete traces of the open files that a killed process left'
 complete -c cprof -n __fish_use_subcommand -f -a trigger -d 'record a window in a running program'
 complete -c cprof -n __fish_use_subcommand -f -a top -d 'show where the time goes: operators by self time, or sums by step, module, line, kernel, device or category'
 complete -c cprof -n __fish_use_subcommand -f -a compare -d 'what got faster or slower between two traces or runs, per step'

@@ -262,7 +262,7 @@ def test_trigger_waits_for_and_prints_the_traces():
 
 
 @pytest.mark.parametrize("answers, text", [
-    (["error recording is off\n"], "recording is off"), (["opens step=1 seconds=2\n"], "ended before its trace was whole"), ([], "ended before")])
+    (["error recording is off\n"], "recording is off"), (["opens step=1 seconds=2\n"], "ended before its trace was complete"), ([], "ended before")])
 def test_trigger_reports_refusal_and_early_end(answers, text):
     with Listener(*answers) as listener:
         done = cprof("trigger", os.getpid(), "--seconds", 2)

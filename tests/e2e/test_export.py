@@ -39,7 +39,7 @@ os.unlink("nul\ufffd.json")
         folder.mkdir()
         result = run(python(code), folder / "t", cwd=folder, WARMUP=0, ACTIVE=1, REPEAT=2, USE_GZIP=use_gzip, **MODULE)
         assert result.rc == 0, result.err
-        assert result.complaints[0] == 'cprof_export_chrome_trace("early.json"): no trace is whole yet'
+        assert result.complaints[0] == 'cprof_export_chrome_trace("early.json"): no trace is complete yet'
         assert 'cprof_export_chrome_trace("no/such/folder.json"): cannot copy' in result.complaints[1]
         assert sorted(path.name for path in files(folder) if path.parent == folder) == ["a.json", "a.json.gz"]
         assert (folder / "a.json").read_bytes()[:1] == b"{" and (folder / "a.json.gz").read_bytes()[:2] == b"\x1f\x8b"

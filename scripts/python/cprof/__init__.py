@@ -289,7 +289,7 @@ def record_chrome_json_trace_file(path: Union[str, bytes, os.PathLike]) -> bool:
 # ---- traces ----
 
 def export_chrome_trace(path: Union[str, "os.PathLike[str]"]) -> bool:
-    """Copies the last whole trace to path, in gzip if path ends in .gz. Follows a link, and writes into a device or FIFO.
+    """Copies the last complete trace to path, in gzip if path ends in .gz. Follows a link, and writes into a device or FIFO.
     Waits for a window that has just ended; other Python threads run meanwhile. Returns whether the trace was written; if
     not, a line on stderr gives the reason. False without the library and where it is off."""
     if _lib is None or not hasattr(_lib, "cprof_export_chrome_trace"):
@@ -418,10 +418,10 @@ def events(path: Union[str, os.PathLike], name: Union[str, Iterable[str], None] 
            category: Union[str, Iterable[str], None] = None, step: Union[int, Iterable[int], None] = None,
            device: Union[str, Iterable[str], None] = None,
            thread: Union[str, int, Iterable[Union[str, int]], None] = None) -> Iterator[Dict[str, Any]]:
-    """The events of a trace of any size, one by one, as dictionaries. The filters are those of `cprof events`: a name (a
-    glob, or a literal name such as `[memory]`), a category, a step, a device (`cpu`, `cuda`, `cuda:1`), a thread (its id, or
-    a glob of its name). An event passes if it matches any value of each filter. An empty list matches nothing. Raises a
-    ValueError if the trace has no such step."""
+    """The events of a trace of any size, one by one, as dictionaries. The filters are those of `cprof events`.
+    name: a glob, or a literal name such as `[memory]`. device: `cpu`, `cuda` or `cuda:1`. thread: its id, or a glob of its
+    name. An event passes if it matches any value of each filter. An empty list matches nothing. Raises a ValueError if the
+    trace has no such step."""
     from cprof.tool.events import events as read
     return read(path, name, category, step, device, thread)
 

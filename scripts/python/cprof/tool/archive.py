@@ -81,7 +81,7 @@ def _add(out: Any, name: str, part: Any, progress: Progress) -> None:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise Problem(f"damaged gzip data ({error}): cprof recover may help", part.path) from None
         if last not in (b"}", b"]"):  # Perfetto would refuse the whole archive for it
-            raise Problem("ends in the middle: cprof recover makes a whole trace of it", part.path)
+            raise Problem("ends in the middle: cprof recover makes a complete trace of it", part.path)
         mtime = int(os.fstat(raw.fileno()).st_mtime)
     end = out.tell()
     size = end - header_at - tarfile.BLOCKSIZE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a whole trace of the open file that a killed process or a crashed machine left, and gives it the trace's name.
+"""Makes a complete trace of the open file that a killed process or a crashed machine left, and gives it the trace's name.
 
     cprof recover RUN/torch_traces/*.part
 
@@ -33,7 +33,7 @@ from cprof.tool.steps import FOREIGN_PIDS
 from cprof.tool.watch import PART, size_text
 from cprof.tool.writers import being_written, stamp
 
-HELP = "make whole traces of the open files that a killed process left"
+HELP = "make complete traces of the open files that a killed process left"
 EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
 PAGE = 4096
 HEAD_MOST = 1 << 20        # the events begin before that; at 16 KiB in files of this version (writer/window/trace_text.c)
@@ -455,7 +455,7 @@ def _name(temporary: str, wanted: str, exact: bool, origin: Dict[str, Any]) -> T
 
 
 def _write(trace: Trace, text: Text, out: Any, first_step: Optional[int]) -> Tuple[int, Dict[str, Any]]:
-    """Writes the whole trace. Returns the number of lost bytes, and the `cprof` object."""
+    """Writes the complete trace. Returns the number of lost bytes, and the `cprof` object."""
     lines = Lines(text)
     events = trace.events(iter(lines))
     first = next(events, None)

@@ -31,7 +31,7 @@ RANKS_READ_BYTES = 64 << 20  # larger traces take longer to compare than people 
 # ---- what the library reports ----
 
 class Report:
-    """A file to which the library adds a line for each whole trace, and for each process that ends (CPROF_REPORT, preload/delivery/saved.h)."""
+    """A file to which the library adds a line for each complete trace, and for each process that ends (CPROF_REPORT, preload/delivery/saved.h)."""
 
     def __init__(self) -> None:
         fd, self.path = tempfile.mkstemp(prefix="cprof-", suffix=".report")

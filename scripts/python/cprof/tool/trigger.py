@@ -6,11 +6,11 @@
     srun cprof trigger --all-ranks --from 5000 --steps 3
 
 The programs must run under CPROF_TRIGGER=socket (cprof run --trigger socket). The command asks only processes of this user on this
-machine. For several machines run it on each (srun, mpirun), with --from. It prints the path of each trace that is whole. After
+machine. For several machines run it on each (srun, mpirun), with --from. It prints the path of each trace that is complete. After
 ^C the windows go on.
 
-If several processes are near the same step, the command asks them to begin with a step that all of them reach in about a second,
-so that their traces have the same steps. --from names that step.
+If several processes are near the same step, the command asks them to begin with a step that all of them reach in about a second.
+So their traces have the same steps. --from names that step.
 
 The exit code is 2 if one of them could not record."""
 
@@ -283,7 +283,7 @@ class _Answers:
             self._selector.unregister(peer.connection)
             peer.connection.close()
             if self._rest.pop(peer.pid, None) is not None:
-                self._fail(peer, "ended before its trace was whole")
+                self._fail(peer, "ended before its trace was complete")
             return
         *lines, rest = (self._rest.get(peer.pid, b"") + data).split(b"\n")
         self._rest[peer.pid] = rest[:LINE_MOST]
