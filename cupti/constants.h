@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers and layouts from CUPTI's headers, except activity records. They are the same in CUDA 11.8
- * to 13.5. tests/unit/cupti/test_gpu_bind.c compares them with the real headers. */
+ * to 13.5. tests/unit/cupti/test_bind.c compares them with the real headers. */
 #pragma once
 
 /* CUptiResult */

@@ -3,7 +3,7 @@
  * CUPTI writes its own newest struct, whatever a client was compiled against, and only ever appends
  * fields. Each struct here is that of CUDA 11.8; fields below a line `from NNN` need that version
  * (cuptiGetVersion). Never read such a field without checking the version. Never take a stride from
- * sizeof: cuptiActivityGetNextRecord() knows it. tests/unit/cupti/test_gpu_records.c checks every
+ * sizeof: cuptiActivityGetNextRecord() knows it. tests/unit/cupti/test_records.c checks every
  * offset against the real headers. cprof thread. */
 #pragma once
 

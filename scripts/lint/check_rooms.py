@@ -12,7 +12,7 @@ The calls come from the object files in BUILD: which one defines the symbol that
   public headers, ROOM/ROOM.h.
 - Not more than 4 modules of a room call each other in a circle. A room has at most 14 modules.
 - Each basename occurs once in the library. No name of a static function occurs in more than three files.
-- No file includes a header twice.
+- A suite of unit tests stands in the room of the module that it is named after: tests/unit/ROOM/test_MODULE.c, test_MODULE_SUBJECT.c.
 - The README.md of each folder has its part of the page.
 """
 
@@ -120,15 +120,12 @@ def check_calls(calls):
 
 
 def sources():
-    return sorted(path for folder in FLOORS for path in (ROOT / folder).rglob("*.[ch]"))
+    return sorted(path for folder in FLOORS for path in (ROOT / folder).rglob("*") if path.suffix in (".c", ".h", ".def"))
 
 
 def check_includes(path, text):
     one = module_of(path.relative_to(ROOT))
-    names = re.findall(r'^\s*#\s*include\s+["<]([^">]+\.h)[">]', text, re.M)
-    for name, times in collections.Counter(names).items():
-        if times > 1:
-            yield f"{path.relative_to(ROOT)}: includes {name} {times} times"
+    for name in re.findall(r'^\s*#\s*include\s+["<]([^">]+\.h)[">]', text, re.M):
         if name.split("/")[0] == one.folder and name not in PUBLIC:
             other = module_of(name)
             if other.room in FLOORS[one.folder] and floor(other) > floor(one):
@@ -150,6 +147,14 @@ def check_names(texts):
     for name, paths in sorted(statics.items()):
         if len(paths) > MOST_SAME_STATIC:
             yield f"{name}(): a static function in {len(paths)} files: {', '.join(sorted(path.name for path in paths))}"
+
+
+def check_suites():
+    for path in sorted((ROOT / "tests/unit").glob("*/**/test_*.c")):
+        words = path.stem.split("_")[1:]
+        room = ROOT / path.parent.relative_to(ROOT / "tests/unit")
+        if not any((room / "_".join(words[:n])).with_suffix(suffix).is_file() for n in range(1, len(words) + 1) for suffix in (".c", ".h")):
+            yield f"{path.relative_to(ROOT)}: no module of this name in {room.relative_to(ROOT)}"
 
 
 def folder_page(folder, calls):
@@ -204,6 +209,7 @@ def main():
     for path, text in texts.items():
         problems += check_includes(path, text)
     problems += check_names(texts)
+    problems += check_suites()
     problems += check_readmes(calls)
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0

@@ -56,7 +56,7 @@ HARMS = {
                                                            "unit sink kill_leaves_the_old_or_the_new_trace"],
     "the wall clock is slewed or set": [
         "unit clock follows_a_slewed_wall_clock", "unit clock clock_step_changes_no_duration", "unit clock ticks_never_go_back",
-        "unit gpu_clock_map survives_a_clock_set_back", "unit gpu_clock_map survives_a_clock_set_forward"],
+        "unit clock_map survives_a_clock_set_back", "unit clock_map survives_a_clock_set_forward"],
     "children and launchers take themselves for ranks": [
         "e2e ranks torchrun_leaves_one_trace_per_rank_and_cycle", "e2e ranks spawned_children_with_rank_variables", "e2e exit child_programs_are_traced_as_their_own_ranks",
         "unit config keeps_values_after_the_environment_changes"],

@@ -276,10 +276,10 @@ START_TEST(finds_every_record_of_a_real_gpu)
 }
 END_TEST
 
-Suite *suite_gpu_replay(void)
+Suite *suite_translate_replay(void)
 {
-    Suite *suite = suite_create("gpu_replay");
-    TCase *tcase = tcase_create("gpu_replay");
+    Suite *suite = suite_create("translate_replay");
+    TCase *tcase = tcase_create("translate_replay");
     tcase_add_test(tcase, accepts_every_record_of_every_dump);
     tcase_add_test(tcase, finds_every_launch_of_the_simulated_gpu);
     tcase_add_test(tcase, finds_every_record_of_a_real_gpu);

@@ -224,12 +224,10 @@ START_TEST(occupancy)
         struct cudaOccResult theirs;
         cudaOccError error =
             cudaOccMaxActiveBlocksPerMultiprocessor(&theirs, &d, &f, &state, threads, dynamic);
-        if (error == CUDA_OCC_ERROR_UNKNOWN_DEVICE) {
+        if (error == CUDA_OCC_ERROR_UNKNOWN_DEVICE)
             return; /* the headers are older than this generation */
-        }
-        if (error != CUDA_OCC_SUCCESS || theirs.activeBlocksPerMultiprocessor == 0) {
+        if (error != CUDA_OCC_SUCCESS || theirs.activeBlocksPerMultiprocessor == 0)
             continue; /* such a launch is impossible */
-        }
         struct cupti_kernel k = launch(1 << 20, threads);
         k.registers = (uint16_t)f.numRegs;
         k.static_shared = (int32_t)f.sharedSizeBytes;
@@ -246,10 +244,10 @@ START_TEST(occupancy)
 END_TEST
 #endif
 
-Suite *suite_gpu_devices(void)
+Suite *suite_devices(void)
 {
-    Suite *suite = suite_create("gpu_devices");
-    TCase *tcase = tcase_create("gpu_devices");
+    Suite *suite = suite_create("devices");
+    TCase *tcase = tcase_create("devices");
     tcase_add_test(tcase, writes_device_properties_as_json);
     tcase_add_test(tcase, ignores_hidden_devices_and_large_ids);
     tcase_add_test(tcase, devices_json_fits_the_head_of_a_file);

@@ -305,9 +305,9 @@ START_TEST(repeats_a_delayed_reading)
 }
 END_TEST
 
-Suite *suite_gpu_clock_map(void)
+Suite *suite_clock_map(void)
 {
-    Suite *s = suite_create("gpu_clock_map");
+    Suite *s = suite_create("clock_map");
     TCase *c = tcase_create("map");
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_test(c, repeats_a_delayed_reading);

@@ -413,9 +413,9 @@ START_TEST(threads_never_share_a_buffer)
 }
 END_TEST
 
-Suite *suite_gpu_buffers(void)
+Suite *suite_buffers(void)
 {
-    Suite *s = suite_create("gpu_buffers");
+    Suite *s = suite_create("buffers");
     TCase *c = tcase_create("buffers");
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);

@@ -161,9 +161,9 @@ START_TEST(gives_versions_without_a_library)
 }
 END_TEST
 
-Suite *suite_gpu_bind(void)
+Suite *suite_bind(void)
 {
-    Suite *s = suite_create("gpu_bind");
+    Suite *s = suite_create("bind");
     TCase *c = tcase_create("bind");
     tcase_add_test(c, finds_cupti_beside_the_runtime);
     tcase_add_test(c, lists_finitely_many_places);

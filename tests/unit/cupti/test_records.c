@@ -169,18 +169,17 @@ ROW(cupti_context, CUpti_ActivityContext4, sizeof(real), CONTEXT)
 
 START_TEST(records_match_the_headers)
 {
-    if (CHECKED_AGAINST == 0) {
-        fprintf(stderr, "gpu_records: skipped, no CUPTI headers to compare with\n");
-    } else {
+    if (CHECKED_AGAINST == 0)
+        fprintf(stderr, "records: skipped, no CUPTI headers to compare with\n");
+    else
         ck_assert_int_ge(CHECKED_AGAINST, CUPTI_11_8);
-    }
 }
 END_TEST
 
-Suite *suite_gpu_records(void)
+Suite *suite_records(void)
 {
-    Suite *suite = suite_create("gpu_records");
-    TCase *tcase = tcase_create("gpu_records");
+    Suite *suite = suite_create("records");
+    TCase *tcase = tcase_create("records");
     tcase_add_test(tcase, records_match_the_headers);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -43,7 +43,7 @@ static bool open_gate(void)
         clock_pairs_take(&map, now, UINT64_MAX);
     bool is_open = atomic_load(&gpu_clock_due) != UINT64_MAX;
     if (!is_open)
-        printf("gpu_clock_pairs: skipped, a reading of CLOCK_REALTIME takes too long here\n");
+        printf("clock_pairs: skipped, a reading of CLOCK_REALTIME takes too long here\n");
     return is_open;
 }
 
@@ -180,9 +180,9 @@ START_TEST(pairs_of_many_threads_stay_in_order)
 }
 END_TEST
 
-Suite *suite_gpu_clock_pairs(void)
+Suite *suite_clock_pairs(void)
 {
-    Suite *s = suite_create("gpu_clock_pairs");
+    Suite *s = suite_create("clock_pairs");
     TCase *c = tcase_create("pairs");
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_test(c, takes_no_pair_unasked);
