@@ -74,9 +74,8 @@ static struct kept **slot_of(struct kept **slots, size_t n, uint32_t hash, const
 {
     size_t i = hash & (n - 1);
     while (slots[i] && (slots[i]->hash != hash || slots[i]->len != len ||
-                        memcmp(slots[i]->name, name, len) != 0)) {
+                        memcmp(slots[i]->name, name, len) != 0))
         i = (i + 1) & (n - 1);
-    }
     return &slots[i];
 }
 
@@ -147,7 +146,7 @@ struct gpu_text gpu_name(const char *name)
     if (!grow_names())
         return refuse_name();
     struct kept **slot = slot_of(names.slots, names.n_slots, hash, name, len);
-    k = *slot != NULL ? *slot : add_name(slot, hash, name, len);
+    k = *slot ? *slot : add_name(slot, hash, name, len);
     if (!k)
         return refuse_name();
     names.by_address[i].at = name;
@@ -224,9 +223,8 @@ static const struct call_rule *rule_of(struct gpu_text name, bool driver)
 {
     const struct call_rule *r = call_rules;
     while (r->library != (driver ? DRIVER : RUNTIME) || r->len > name.len ||
-           (r->len < name.len && !r->prefix) || memcmp(r->pattern, name.text, r->len) != 0) {
+           (r->len < name.len && !r->prefix) || memcmp(r->pattern, name.text, r->len) != 0)
         r++;
-    }
     return r;
 }
 

@@ -360,11 +360,11 @@ void gpu_start(bool arm_now, bool initializing)
         return;
     inside = true;
     enum bind_result found = bind_open(&api);
-    if (found == BIND_NO_GPU)
+    if (found == BIND_NO_GPU) {
         no_gpu("start", api.error);
-    else if (found != BIND_DONE)
+    } else if (found != BIND_DONE) {
         bind_say_missing(&api, found);
-    else if (take_lock(WAIT_APP_MS)) {
+    } else if (take_lock(WAIT_APP_MS)) {
         start(arm_now, initializing);
         release_lock();
     }

@@ -270,9 +270,8 @@ static enum translate_result take_memory(const struct translate *t, const void *
                                          struct gpu_record *out)
 {
     const struct cupti_memory *m = activity;
-    if (m->operation != 1 && m->operation != 2) { /* CUpti_ActivityMemoryOperationType */
+    if (m->operation != 1 && m->operation != 2) /* CUpti_ActivityMemoryOperationType */
         return TRANSLATE_INVALID;
-    }
     if (m->time == 0)
         return TRANSLATE_UNTIMED;
     begin_record(out, GPU_MEMORY, m->correlation);

@@ -270,9 +270,8 @@ static inline const struct torch_layout *torch_layout_find(int major, int minor,
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (TORCH_LAYOUT_VERSION(major, minor) >= rows[i].min_version &&
             TORCH_LAYOUT_VERSION(major, minor) <= rows[i].max_version &&
-            cxx11_abi == (rows[i].cxx11_abi != 0)) {
+            cxx11_abi == (rows[i].cxx11_abi != 0))
             return &rows[i];
-        }
     }
     return NULL;
 }

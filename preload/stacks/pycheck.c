@@ -165,15 +165,15 @@ static int check(void *unused)
     (void)unused;
     atomic_store(&waiting, false);
     const char *unsupported = unsupported_build();
-    if (unsupported)
+    if (unsupported) {
         refuse_python(unsupported);
-    else if (py.PyThreadState_Get() != py.PyGILState_GetThisThreadState())
+    } else if (py.PyThreadState_Get() != py.PyGILState_GetThisThreadState()) {
         refuse_python("its main thread runs a subinterpreter");
-    else if (!same_stack())
+    } else if (!same_stack()) {
         refuse_python("the frames that cprof reads differ from those that it reports");
-    else if (!pyend_register())
+    } else if (!pyend_register()) {
         refuse_python("its atexit module cannot be used");
-    else {
+    } else {
         trim_folders();
         stack_capture_python(true);
         log_debug("Python stacks begin");
@@ -187,11 +187,11 @@ void pycheck_start(void)
     bool known = pyframes_layout(&why) != NULL;
     if (!known && !why[0])
         return; /* no Python here */
-    if (!known)
+    if (!known) {
         refuse_python(why);
-    else if (!find_functions())
+    } else if (!find_functions()) {
         refuse_python("it lacks functions of the C API");
-    else {
+    } else {
         atomic_store(&waiting, true);
         if (!py.Py_IsInitialized() || py.Py_AddPendingCall(check, NULL) != 0) {
             atomic_store(&waiting, false);

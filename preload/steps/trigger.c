@@ -348,11 +348,12 @@ static void check_file(void)
     if (error) {
         if (error != ENOENT)
             atomic_store(&on, false);
-    } else if (trigger_parse(text, &request))
+    } else if (trigger_parse(text, &request)) {
         open_and_say(&request, file_path);
-    else
+    } else {
         log_warn("%s: must be empty or hold steps=N, from=K or seconds=S; no window was opened",
                  file_path);
+    }
 }
 
 /* ---- ranges of the program ------------------------------------------------------------------- */

@@ -79,8 +79,8 @@ def train_window(workers, model, order):
 
 
 def measure(folder, windows):
-    """{mode: {model: summary()}}, and the number of operators in a trace of each mode. torch.profiler only takes part in every second window: it takes
-    longest to save a window, and adds most, so that fewer samples are enough."""
+    """{mode: {model: summary()}}, and the number of operators in a trace of each mode. torch.profiler takes part in every second window
+    only. It takes longest to save a window, and adds most, so that fewer samples are enough."""
     helper = empty_callbacks()
     order = random.Random(1)
     folders = {mode: fresh(folder) for mode in MODES if helper or mode != "empty"}

@@ -5,9 +5,9 @@
 
 Builds the library and the programs of tests/gpu, runs each with and without the library, and compares. Compares PyTorch scripts with
 torch.profiler and with their own tallies. Each part has a time limit, and so has the whole run; a part that fails or takes too long does not
-stop the others. Results are in FOLDER (default $OUT, else build/gpu_check): gpu_check.json and gpu_check.txt (the table), rewritten after each
-check; fixtures.tar.gz (raw buffers of CUPTI) and logs.tar.gz (output of programs and cprof), after each part; traces.tar.gz (smallest first),
-at the end. The exit status is 1 if a check failed. Costs are compared with the budgets and marked, but fail nothing. It only needs Python's
+stop the others. Results are in FOLDER (default $OUT, else build/gpu_check). gpu_check.json and gpu_check.txt (the table) are rewritten after
+each check, fixtures.tar.gz (raw buffers of CUPTI) and logs.tar.gz (output of programs and cprof) after each part. traces.tar.gz (smallest
+first) is written at the end. The exit status is 1 if a check failed. Costs are compared with the budgets and marked, but fail nothing. It only needs Python's
 standard library.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the cost of recording, as ratios of alternating runs: unprofiled, before any window, after one, while recording, under torch.profiler; for
-how long a window's end blocks the stepping thread; how well the clocks of GPU and CPU agree over idle gaps."""
+"""Measures the cost of recording, as ratios of alternating runs: unprofiled, before any window, after one, while recording, under torch.profiler.
+Also measures for how long a window's end blocks the stepping thread, and how well the clocks of GPU and CPU agree over idle gaps."""
 
 import collections
 import re
@@ -132,8 +132,8 @@ def run_window_end(check):
 
 
 def run_window_open(check):
-    """Measures how long the stepping thread is blocked where kinds are switched on without a warmup step, while a context works, and where they
-    are switched off: by the edge and by the first launch after it, the first time and later. Others saw seconds (pytorch/kineto#542) if CUPTI
+    """Measures how long the stepping thread is blocked where kinds are switched on without a warmup step, while a context works. Measures the
+    same where they are switched off: by the edge and by the first launch after it, the first time and later. Others saw seconds (pytorch/kineto#542) if CUPTI
     was not loaded from the start."""
     if not check.has("window_end"):
         return

@@ -176,8 +176,8 @@ TOOLS = {"nsys": ["profile", "--trace=cuda", "--sample=none", "--cpuctxsw=none",
 
 
 def run_tool(check, tool):
-    """Checks cprof in a program under another tool: the program and the tool do the same as without cprof, and cprof records the calls and
-    reports in one line that the kernels are missing, or it records everything."""
+    """Checks cprof in a program under another tool. The program and the tool do the same as without cprof. cprof records everything, or it
+    records the calls and reports in one line that the kernels are missing."""
     path = find_tool(check.nvcc, tool)
     if check.sim or not path:
         check.skip(f"{tool} beside cprof", "no such tool on the simulated GPU" if check.sim else "not installed")

@@ -88,8 +88,8 @@ def wait_problems(trace):
 
 
 def overlap_problems(trace, streams, event_ms, gap=0.05):
-    """({figures}, problems): checks that kernels of a stream do not overlap, that `streams` streams ran at once, and that the time from the first
-    to the last kernel agrees with that between CUDA's events around them. The first kernel of each stream ran earlier, alone. gap: the part of
+    """({figures}, problems): checks that kernels of a stream do not overlap, and that `streams` streams ran at once. The time from the first to
+    the last kernel must agree with that between CUDA's events around them. The first kernel of each stream ran earlier, alone. gap: the part of
     the events' time in which nothing may have run."""
     by_stream, edges = collections.defaultdict(list), []
     for e in rows_of(trace, "kernel"):
@@ -329,7 +329,7 @@ def product_problems(trace, products):
 
 
 def rate_problems(trace, flops, ns, count, least=0.9, most=1.1):
-    """({figures}, problems): compares the rate of a large product's kernels with the rate measured by events, both for the fastest `count`
+    """({figures}, problems): compares the rate of a large product's kernels with the rate measured by events. Both are of the fastest `count`
     products in a row, since a device slows down under load within a tenth of a second."""
     measured = flops / ns / 1e3
     rates = [e["args"]["TFLOP/s"] for e in sorted(rows_of(trace, "kernel"), key=lambda e: e["ts"]) if e["args"].get("flops") == flops]

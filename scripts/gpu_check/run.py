@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs with and without the library, so that none can hang the check: each in its own process group, with its output in files, and
-with a time limit, the least of its own, its part's and the whole run's."""
+"""Runs programs with and without the library, so that none can hang the check. Each has its own process group, its output in files, and a time
+limit: the least of its own, its part's and the whole run's."""
 
 import argparse
 import collections

@@ -3,6 +3,7 @@
 """Checks the documents. Prints `file:line: text` for each broken rule, and then exits 1.
 
 - README, guides, LIMITS, CHANGELOG and the pages in .github: sentences of at most 35 words, the median at most 16
+- docstrings of Python: sentences of at most 35 words; indented lines are examples
 - lines of at most 120 columns (rows of tables in other pages are exempt); README.md at most 200 lines and 14 KB
 - relative links lead to a file, anchors to a heading
 - commands in code exist: `cprof X` with its options, `make X`, `scripts/X`; so do paths, CPROF_ names and cprof_ functions
@@ -12,6 +13,7 @@
 `check_prose.py FILE...` also prints the sentence figures of these files, for their authors.
 """
 
+import ast
 import functools
 import importlib
 import pathlib
@@ -34,9 +36,9 @@ def problem(path, line, text):
     problems.append(f"{path}:{line}: {text}")
 
 
-def documents():
+def documents(pattern="*.md"):
     """Tracked pages and new ones that git does not ignore."""
-    out = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"], cwd=ROOT,
+    out = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", pattern], cwd=ROOT,
                          capture_output=True, text=True, check=True).stdout
     return sorted(name for name in set(out.split("\0")) if name and (ROOT / name).is_file())
 
@@ -91,6 +93,18 @@ def check_sentences(path, text):
             problem(path, line, f"sentence of {len(words)} words; at most {MOST_WORDS}: {' '.join(words[:8])} …")
     if lengths and statistics.median(lengths) > MOST_MEDIAN:
         problem(path, 1, f"the median sentence has {statistics.median(lengths):g} words; at most {MOST_MEDIAN}")
+
+
+def check_docstrings(path, text):
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        indentation = " " * node.body[0].col_offset
+        docstring = re.sub(rf"^{indentation} +\S.*$", "", ast.get_docstring(node, clean=False) or "", flags=re.M)
+        docstring = re.sub(r"\.\s+[a-z]", lambda match: match[0].upper(), docstring)  # a sentence may begin with the name of an argument
+        for line, words, _ in sentences(docstring):
+            if len(words) > MOST_WORDS:
+                problem(path, node.body[0].lineno + line - 1, f"sentence of {len(words)} words; at most {MOST_WORDS}: {' '.join(words[:8])} …")
 
 
 def check_sizes(path, text):
@@ -232,6 +246,8 @@ def main():
         check_sizes(path, text)
         check_links(path, text)
         check_code(path, text)
+    for path in documents("*.py"):
+        check_docstrings(path, (ROOT / path).read_text())
     check_completeness()
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0

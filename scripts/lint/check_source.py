@@ -7,7 +7,8 @@
   the loader's list without regard to forks
 - in the file of the thread with its own descriptor table: only system calls, no library functions
 - in the command: no output that bypasses screen.py, and no file opened without _untrusted.py
-- files of at most 800 lines, functions of at most 90, lines of C of at most 100 columns
+- files of at most 800 lines, functions of at most 90, lines of C and C++ of at most 100 columns
+- one style for braces and comparisons with NULL; no header included twice
 - a comment at each header prototype and each _Atomic field
 - SPDX and a purpose at the top of each file; no left-over marks; no path of one machine, no package host
 
@@ -136,10 +137,20 @@ def check_command(path, text, lines):
             problem(path, number, "opens a file without _untrusted.py (or output.py), which refuses pipes and devices")
 
 
+def check_includes(path, lines):
+    """No header is included twice. `lint: allow` is for the test that does so."""
+    seen = set()
+    for number, line in enumerate(lines, 1):
+        match = re.match(r'\s*#\s*include\s+["<]([^">]+\.h)[">]', line)
+        if match and match[1] in seen and not allowed(lines, number):
+            problem(path, number, f"includes {match[1]} a second time")
+        seen.add(match and match[1])
+
+
 def check_sizes(path, lines):
     if len(lines) > MAX_FILE:
         problem(path, len(lines), f"{len(lines)} lines; at most {MAX_FILE}")
-    if path.endswith((".c", ".h")):
+    if path.endswith((".c", ".h", ".cpp")):
         for number, line in enumerate(lines, 1):
             if len(line) > MAX_LINE:
                 problem(path, number, f"{len(line)} columns; at most {MAX_LINE}")
@@ -197,19 +208,58 @@ def check_atomics(path, lines, bare_lines):
 
 
 # A condition has `p` or `!p`. NULL is for values (`return p != NULL;`), and after an assignment.
-NULL_CONDITION = re.compile(r"\b(?:if|while) \((?!\()[^=]*[^)=] [!=]= NULL\)|[\w\])] [!=]= NULL (?:&&|\|\|)|(?:&&|\|\|) !?[\w>.\[\]*-]+ [!=]= NULL")
+NULL_CONDITION = re.compile(r"\b(?:if|while) \((?!\()[^=\n]*[^)=\n] [!=]= NULL\)(?! [!=]=)|[\w\])] [!=]= NULL\s+(?:&&|\|\||\?)|(?:&&|\|\|) !?[\w>.\[\]*-]+ [!=]= NULL")
+BRANCH = re.compile(r"(\s*)(?:\} )?(else if|else|if|for|while)\b")
 
 
-def check_dialect(path, bare_lines):
-    """The style: no braces around a single line, no comparison with NULL in a condition."""
-    for number, line in enumerate(bare_lines, 1):
-        if NULL_CONDITION.search(line):
-            problem(path, number, "a condition compares with NULL: p, !p")
-        head = re.match(r"(\s*)(?:if|for|while) \(.*\) \{$", line)
-        body, end = (bare_lines[number:number + 2] + ["", ""])[:2]
-        if head and line.count("(") == line.count(")") and end == head[1] + "}" and \
-                re.match(head[1] + r"    (?!if |for |while |do )\S.*;$", body):
-            problem(path, number, "braces around one line")
+def branches(lines):
+    """{line: (indentation, keyword, whether it has braces, lines of the body, line after it)} of each if, else and loop. Lines count from 0,
+    and are formatted: a body is indented."""
+    found = {}
+    for first, line in enumerate(lines):
+        head = BRANCH.match(line)
+        if not head or line.endswith("\\"):
+            continue
+        last, depth = first, line.count("(") - line.count(")")
+        while depth > 0 and last + 1 < len(lines):
+            last += 1
+            depth += lines[last].count("(") - lines[last].count(")")
+        if lines[last].rstrip().endswith(";"):
+            continue  # the end of do … while
+        end = last + 1
+        while end < len(lines) and (not lines[end].strip() or lines[end].startswith(("#", head[1] + " "))):
+            end += 1
+        body = [text.rstrip() for text in lines[last + 1:end] if text.strip()]
+        found[first] = len(head[1]), head[2], lines[last].rstrip().endswith("{"), body, end
+    return found
+
+
+def is_one_statement(body):
+    text = "\n".join(body)
+    return text.count(";") == 1 and text.endswith(";") and "{" not in text and not re.match(r"\s*(if|for|while|do|switch|case|default|#)\b", text)
+
+
+def check_braces(path, lines):
+    """One statement has no braces, on however many lines. An if and its else have them either all or, if each is one statement, none."""
+    found = branches(lines)
+    for first, branch in found.items():
+        if branch[1].startswith("else"):
+            continue
+        chain = [branch]
+        while chain[-1][1] in ("if", "else if") and found.get(chain[-1][4], (None, ""))[:2] in [(branch[0], "else if"), (branch[0], "else")]:
+            chain.append(found[chain[-1][4]])
+        braces = [has for _, _, has, _, _ in chain]
+        if any(braces) and all(is_one_statement(body) for _, _, _, body, _ in chain):
+            problem(path, first + 1, "braces around one statement")
+        elif any(braces) and not all(braces):
+            problem(path, first + 1, "braces in some branches only")
+
+
+def check_dialect(path, code):
+    """The style: no braces around a single statement, no comparison with NULL in a condition."""
+    for match in NULL_CONDITION.finditer(code):
+        problem(path, code.count("\n", 0, match.start()) + 1, "a condition compares with NULL: p, !p")
+    check_braces(path, code.split("\n"))
 
 
 def check_head(path, lines):
@@ -268,8 +318,10 @@ def main():
             check_sizes(path, lines)
         if path.startswith(COMMAND):
             check_command(path, text, lines)
-        if suffix in (".c", ".h"):
-            check_dialect(path, without_comments(text, strings=True).splitlines())
+        if suffix in (".c", ".h", ".cpp"):
+            check_dialect(path, without_comments(text, strings=True))
+        if suffix in (".c", ".h", ".cpp", ".def"):
+            check_includes(path, lines)
         if path.split("/")[0] in LAYERS and suffix in (".c", ".h", ".def"):
             check_layers(path, lines, without_comments(text))
             bare_lines = without_comments(text, strings=True).splitlines()

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares cprof's row of preload/core/torch_layout.def with the torch headers this is compiled against.
+ * Compares cprof's row of preload/core/torch_layout.def with the torch headers this is compiled
+ * against.
  *
  *     g++ -std=c++20 -w -DNDEBUG -D_GLIBCXX_USE_CXX11_ABI=1 -I . \
  *         -I <torch>/include -I <torch>/include/torch/csrc/api/include \
  *         scripts/lint/torch_layout_check.cpp -o check -no-pie -Wl,--unresolved-symbols=ignore-all
- *     ./check            exit 0: the row is right; 1: it is missing, or differs in the fields that are printed
+ *     ./check            exit 0: the row is right; 1: it is missing, or the printed fields differ
  *     ./check --print    only print the values of the headers, for a new row
  *
- * It only needs the headers: it calls nothing of torch, so the linker may leave torch's symbols undefined.
- * With -DTABLE_APART another file defines layout_find() and layout_dtype(), so that one object can be
- * compared with several tables.
+ * It only needs the headers: it calls nothing of torch, so the linker may leave torch's symbols
+ * undefined. With -DTABLE_APART another file defines layout_find() and layout_dtype(), so that one
+ * object can be compared with several tables.
  * tests/e2e/test_torch_layout.py does all this.
  */
 /* The standard headers come first: the #defines below must not affect them. */
@@ -68,7 +69,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/version.h>
-/* The versions whose rows have the fields of a process group and of c10d's data about a transfer. */
+/* The versions whose rows have fields of a process group and of c10d's data about a transfer. */
 #define GROUPS (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
 #if GROUPS
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -119,20 +120,18 @@ void check(const char *name, size_t header, size_t ours)
 /* Tags that only some versions have. */
 template <class T> size_t tag_uint()
 {
-    if constexpr (requires { T::UInt; }) {
+    if constexpr (requires { T::UInt; })
         return static_cast<size_t>(T::UInt);
-    } else {
+    else
         return TORCH_LAYOUT_ABSENT;
-    }
 }
 
 template <class T> size_t tag_sym_bool()
 {
-    if constexpr (requires { T::SymBool; }) {
+    if constexpr (requires { T::SymBool; })
         return static_cast<size_t>(T::SymBool);
-    } else {
+    else
         return TORCH_LAYOUT_ABSENT;
-    }
 }
 
 /* The byte that set() changes in a zeroed object of type T. */
@@ -175,11 +174,10 @@ size_t key_bit(c10::DispatchKey key)
 /* The number of a kind; 0 if kinds are no enumeration. */
 template <class Kind> size_t kind_number(const Kind &kind)
 {
-    if constexpr (std::is_enum_v<Kind>) {
+    if constexpr (std::is_enum_v<Kind>)
         return static_cast<size_t>(kind);
-    } else {
+    else
         return 0;
-    }
 }
 
 void check_functions()
@@ -374,7 +372,8 @@ void check_tensor()
     FIELD(ti_key_set, OFFSET(TensorImpl, key_set_));
     FIELD(key_nested, key_bit(c10::DispatchKey::NestedTensor));
     FIELD(key_sparse, key_bit(c10::DispatchKey::Sparse));
-    check("value_strideless_keys() begin with mkldnn's", key_bit(c10::DispatchKey::MkldnnCPU), key_bit(c10::DispatchKey::Sparse) - 1);
+    check("value_strideless_keys() begin with mkldnn's", key_bit(c10::DispatchKey::MkldnnCPU),
+          key_bit(c10::DispatchKey::Sparse) - 1);
     FIELD(key_python, key_bit(c10::DispatchKey::Python));
     FIELD(key_vmap, key_bit(c10::DispatchKey::FuncTorchBatched));
     FIELD(key_old_vmap, key_bit(c10::DispatchKey::Batched));
@@ -419,10 +418,9 @@ int main(int argc, char **argv)
                     sizeof(struct torch_layout) / sizeof(uint16_t) - 3);
         wrong++;
     }
-    if (!print_only) {
+    if (!print_only)
         std::printf("torch %d.%d, _GLIBCXX_USE_CXX11_ABI=%d: %zu fields, %d wrong\n",
                     TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, _GLIBCXX_USE_CXX11_ABI, fields,
                     wrong);
-    }
     return wrong != 0;
 }

@@ -98,11 +98,10 @@ static void fill(struct record *records, struct json_place *places)
     for (unsigned i = 0; i < RECORDS; i++) {
         struct record *r = records + (size_t)i * SLOTS;
         memset(r, 0, SLOTS * sizeof(*r));
-        if (i % 10 == 9) {
+        if (i % 10 == 9)
             fill_memory(r, i);
-        } else {
+        else
             fill_operator(r, i, i % 10);
-        }
         now += 500 + next_random() % 8000;
         places[i] = (struct json_place){.pid = 31337, .tid = 31337 + (i / 64) % 4, .start_ns = now};
         places[i].end_ns = now + 400 + next_random() % 6000;
@@ -174,10 +173,9 @@ static void add_stacks(struct record *records)
 static void to_json(struct buf *b, const struct record *records, const struct json_place *places)
 {
     buf_reset(b);
-    for (unsigned i = 0; i < RECORDS; i++) {
+    for (unsigned i = 0; i < RECORDS; i++)
         json_record(b, records + (size_t)i * SLOTS, record_name(records + (size_t)i * SLOTS),
                     &places[i], dtypes, 8);
-    }
 }
 
 /* The same with the table of the window: what a record costs with it, its share of adding up
@@ -227,7 +225,7 @@ static void run(const char *name, const struct record *records, const struct jso
         rounds++;
         spent = seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
     } while (spent < limit);
-    double bytes = (double)(gzip != NULL ? packed.len : text.len);
+    double bytes = (double)(gzip ? packed.len : text.len);
     printf("%s_events_per_s %.0f events/s\n", name, (double)rounds * RECORDS / spent);
     printf("%s_bytes_per_event %.1f B\n", name, bytes / RECORDS);
     gzip_free(gzip);

@@ -96,10 +96,9 @@ static void to_json(struct buf *b, const struct launch *launches, bool kernels, 
     for (unsigned i = 0; i < LAUNCHES; i++) {
         const struct launch *l = &launches[i];
         struct json_place at = l->kernel_at;
-        if (rows) {
+        if (rows)
             lanes_place(rows, LANE_WORK, 0, l->kernel.stream, at.start_ns, at.end_ns, false,
                         "python3", b, &at.pid, &at.tid);
-        }
         json_gpu_work(b, &l->kernel, &at, &l->link);
         if (!kernels) {
             json_gpu_call(b, &l->call, &l->call_at, l->link.external_id, 0);
@@ -131,7 +130,7 @@ static void run(const char *name, const struct launch *launches, bool kernels, b
         rounds++;
         spent = seconds() - begin;
     } while (spent < limit);
-    double bytes = (double)(gzip != NULL ? packed.len : text.len);
+    double bytes = (double)(gzip ? packed.len : text.len);
     printf("%s_events_per_s %.0f events/s\n", name, rounds * events / spent);
     printf("%s_bytes_per_event %.1f B\n", name, bytes / events);
     gzip_free(gzip);

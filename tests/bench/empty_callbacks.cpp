@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callbacks for torch's operators and ranges that do nothing, as cprof asks for them: what torch itself takes as soon as
-// anybody listens. Built by scripts/bench with the headers of the torch that is measured; called from Python.
+// Callbacks for torch's operators and ranges that do nothing, as cprof asks for them: what torch
+// itself takes as soon as anybody listens. scripts/bench builds them with the headers of the torch
+// that is measured. Called from Python.
 #include <ATen/record_function.h>
 
 static at::CallbackHandle operators, ranges;

@@ -6,9 +6,9 @@ Usage: train_step.py MODE BEFORE STEPS FOLDER CORE [HELPER]. Modes: none; empty 
 its settings decide whether it records); torch (torch.profiler with shapes, memory and FLOPs); torch-stack (also with stacks). Windows follow each
 other, each with BEFORE steps, a warmup step and STEPS recorded steps.
 
-scripts/bench lets several such processes train in turn. For each line `MODEL COUNT` on stdin, the process trains COUNT steps and prints a JSON list
-with [wall, cpu, held, held_cpu] in ns for each step: its wall time, its CPU time on this thread, and the wall and CPU time of its mark, in which a
-profiler may save its trace. The process ends at the end of stdin."""
+scripts/bench lets several such processes train in turn. For each line `MODEL COUNT` on stdin, the process trains COUNT steps and prints a JSON list.
+It has [wall, cpu, held, held_cpu] in ns for each step: its wall time, its CPU time on this thread, and the wall and CPU time of its mark. A
+profiler may save its trace in the mark. The process ends at the end of stdin."""
 
 import ctypes
 import gc

@@ -138,9 +138,9 @@ def perfetto_problems(path):
 def torch_rules(trace):
     """(problems, excused): the rules of torch/profiler/_trace_validator.py, joined by correlation or thread where torch joins loosely.
 
-    Excused, by name with their counts: waits for an event that was recorded while nothing was enabled or before the window,
-    whose recording cannot be in the trace; and waits for a stream that begin while its kernel runs. To torch the latter are
-    violations, but CUPTI's record of a wait begins with the call. Instead, no kernel of the stream that was launched before the
+    Two kinds of waits are excused, by name with their counts. The recording of a wait's event cannot be in the trace, because
+    it was before the window or while nothing was enabled. A wait for a stream begins while its kernel runs. To torch the latter
+    are violations, but CUPTI's record of a wait begins with the call. Instead, no kernel of the stream that was launched before the
     wait may end after it."""
     problems, excused = [], collections.Counter()
     rows = [e for e in trace["traceEvents"] if e.get("ph") == "X"]

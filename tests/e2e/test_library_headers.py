@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the prototypes and constants with which cprof interposes cuBLAS, cuBLASLt and cuDNN with those libraries' own headers, if this
-machine has any: a CUDA toolkit (CUDA_HOME, /usr/local/cuda), NVIDIA's wheels in .venv, or the folders in LIBRARY_HEADERS (with colons)."""
+"""Compares the prototypes and constants with which cprof interposes cuBLAS, cuBLASLt and cuDNN with those libraries' own headers. They come from
+a CUDA toolkit (CUDA_HOME, /usr/local/cuda), NVIDIA's wheels in .venv, or the folders in LIBRARY_HEADERS (with colons)."""
 
 import glob
 import os

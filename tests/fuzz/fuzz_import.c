@@ -60,9 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     import_text(bytes + 1, size - 1, size, &whole);
     import_text(bytes + 1, size - 1, 1 + bytes[0] % 16, &pieces);
     if (whole.failed || !json_lines_valid(whole.data, whole.len) || whole.len != pieces.len ||
-        (whole.len > 0 && memcmp(whole.data, pieces.data, whole.len) != 0)) {
+        (whole.len > 0 && memcmp(whole.data, pieces.data, whole.len) != 0))
         __builtin_trap();
-    }
     buf_free(&whole);
     buf_free(&pieces);
     return 0;

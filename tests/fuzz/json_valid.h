@@ -46,9 +46,8 @@ static inline const uint8_t *string_end(const uint8_t *p, const uint8_t *end)
         if (p[1] == 'u') {
             /* cprof escapes control characters only */
             if (end - p < 6 || memcmp(p + 2, "00", 2) != 0 || (p[4] != '0' && p[4] != '1') ||
-                memchr("0123456789abcdef", p[5], 16) == NULL) {
+                memchr("0123456789abcdef", p[5], 16) == NULL)
                 return NULL;
-            }
             p += 4;
         }
         p += 2;
@@ -121,12 +120,12 @@ static inline const uint8_t *value_end(const uint8_t *p, const uint8_t *end)
     for (;;) {
         if (open == '{') {
             p = string_end(skip_blank(p, end), end);
-            p = p != NULL ? skip_blank(p, end) : p;
+            p = p ? skip_blank(p, end) : p;
             if (!p || p == end || *p++ != ':')
                 return NULL;
         }
         p = value_end(p, end);
-        p = p != NULL ? skip_blank(p, end) : p;
+        p = p ? skip_blank(p, end) : p;
         if (!p || p == end || (*p != ',' && *p != close))
             return NULL;
         if (*p++ == close)
@@ -147,7 +146,7 @@ static inline bool json_lines_valid(const char *text, size_t n)
 {
     while (n != 0) {
         const char *line_end = memchr(text, '\n', n);
-        size_t line = line_end != NULL ? (size_t)(line_end - text) : 0;
+        size_t line = line_end ? (size_t)(line_end - text) : 0;
         if (line < 2 || text[0] != '{' || line_end[-1] != ',' || !json_valid(text, line - 1))
             return false;
         text += line + 1;

@@ -2,8 +2,8 @@
 """The program of flops_sweep.py: flops_cases.py KIND OUT. Runs one operator a step. Writes a JSON list to OUT: the name of each operator, whether it
 raised, and its floating-point operations as worked out by hand, or null if they are unknown.
 
-KIND: a layout (strided, turned, complex, coo, csr, csc, bsr, mkldnn, nested); `raising`, where each operator of the layout strided raises; or
-`samples`: torch's own sample inputs of its operators with their gradients, compared with torch.utils.flop_counter."""
+KIND: a layout (strided, turned, complex, coo, csr, csc, bsr, mkldnn, nested), `raising`, or `samples`. With `raising`, each operator of the layout
+strided raises. `samples` are torch's own sample inputs of its operators with their gradients, compared with torch.utils.flop_counter."""
 
 import ctypes
 import importlib.util

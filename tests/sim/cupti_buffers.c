@@ -471,11 +471,10 @@ static void give_up_unfinished(struct buffer *b)
     while (b->unfinished) {
         struct slot *slot = b->unfinished;
         uint8_t *record = b->memory + slot->offset;
-        if (with_start) {
+        if (with_start)
             put_times(record, sim_on_clock(slot->reserved), 0);
-        } else {
+        else
             memset(record, 0, sizeof(uint32_t)); /* kind 0: a slot that was never filled */
-        }
         unlink_slot(slot);
         COUNT(unfinished);
     }

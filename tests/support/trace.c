@@ -92,8 +92,8 @@ double trace_number(const char *text, const char *key)
 {
     char wanted[64];
     snprintf(wanted, sizeof wanted, "\"%s\": ", key);
-    const char *at = text != NULL ? strstr(text, wanted) : NULL;
-    return at != NULL ? strtod(at + strlen(wanted), NULL) : -1;
+    const char *at = text ? strstr(text, wanted) : NULL;
+    return at ? strtod(at + strlen(wanted), NULL) : -1;
 }
 
 void trace_check_lost(const struct trace *t, const char *cause, unsigned n)

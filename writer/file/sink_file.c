@@ -195,9 +195,8 @@ static int check_part(struct file_sink *s, int fd)
     struct stat st;
     if (io_fstat(fd, &st) != 0) {
         int error = errno;
-        if (!s->made) {
+        if (!s->made)
             unlink(s->path); /* just made, empty */
-        }
         return error;
     }
     if (!s->made) {
@@ -381,9 +380,8 @@ static int link_new(const struct file_sink *s, const char *to)
         int error = errno;
         /* NFS repeats a request whose answer was lost, and then finds its own link */
         if (error != EEXIST || !file_identity_has_name(&s->sink.file, to) || lstat(to, &st) != 0 ||
-            st.st_nlink < 2) {
+            st.st_nlink < 2)
             return error;
-        }
     }
     /* if unlink() fails, the old name is a second name of the same file */
     unlink(s->path);
@@ -434,9 +432,8 @@ static void update_identity(struct file_sink *s, const char *path)
     struct stat st;
     if (!file_identity_has_name(&s->sink.file, path) && lstat(path, &st) == 0 &&
         S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1 &&
-        (uint64_t)st.st_size == size_of(s)) {
+        (uint64_t)st.st_size == size_of(s))
         s->sink.file = file_identity_of(&st);
-    }
 }
 
 static int file_finish(struct sink *sink, const char *final_path, bool replace)

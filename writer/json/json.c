@@ -91,9 +91,8 @@ static void put_bandwidth(struct buf *b, const struct record *r, const struct js
     bool may_be = r->category == CAT_COLLECTIVE ||
                   (r->category == CAT_USER_ANNOTATION && (r->flags & REC_MARKER) == 0);
     if (may_be && (r->flags & REC_UNFINISHED) == 0 &&
-        collective_stats_read(record_data(r), r->data_len, &t) && t.blocking) {
+        collective_stats_read(record_data(r), r->data_len, &t) && t.blocking)
         collective_stats_bandwidth(b, &t, duration_of(at));
-    }
 }
 
 /* X: a span. */

@@ -69,10 +69,9 @@ void json_extras(struct buf *b, const struct record *r, bool first)
     if (flops != 0 && bytes != 0) {
         put_key(b, "flops per byte", &first);
         char *p = buf_room(b, NUMBER_ROOM);
-        if (p) {
+        if (p)
             /* put_us() prints three decimals */
             end_at(b, put_us(p, (int64_t)((double)flops / (double)bytes * 1000 + 0.5)));
-        }
     }
 }
 

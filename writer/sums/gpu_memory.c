@@ -58,10 +58,9 @@ static bool grow_slots(struct gpu_memory *m)
     struct gpu_memory old = *m;
     uint32_t capacity = old.capacity != 0 ? 2 * old.capacity : FIRST_CAPACITY;
     struct gpu_memory_slot *slots = calloc(capacity, sizeof(*slots));
-    if (!slots) {
+    if (!slots)
         /* one slot must stay empty, or searches would not end */
         return m->capacity != 0 && m->live + 2 <= m->capacity;
-    }
     m->slots = slots;
     m->capacity = capacity;
     for (uint32_t i = 0; i < old.capacity; i++) {
@@ -93,9 +92,8 @@ static void allocated(struct gpu_memory *m, const struct gpu_record *r,
     if (m->capacity != 0) {
         uint32_t i = find_slot(m, r->memory.address);
         if (m->slots[i].address != 0) {
-            if (r->start < m->slots[i].since) {
+            if (r->start < m->slots[i].since)
                 return; /* this record came late: its allocation is freed by now */
-            }
             m->totals[m->slots[i].total].bytes -= m->slots[i].bytes;
             take_out_slot(m, i);
         }
@@ -145,9 +143,8 @@ static void released(struct gpu_memory *m, const struct gpu_record *r,
 uint64_t gpu_memory_note(struct gpu_memory *m, const struct gpu_record *r)
 {
     struct gpu_memory_total *total = total_of(m, r);
-    if (r->memory.address == 0) {
+    if (r->memory.address == 0)
         return total ? total->bytes : 0; /* the allocation failed */
-    }
     if (r->flags & GPU_RELEASE)
         released(m, r, total);
     else if (total)

@@ -165,10 +165,9 @@ static enum interval_fit add_plain(struct intervals *v, int64_t start, int64_t e
     struct interval *next = i < v->len ? item(v, i) : NULL;
     if (next && next->start < end)
         return INTERVAL_OVERLAPS;
-    if (start == end) {
+    if (start == end)
         /* An event without duration takes no time; it must only not lie inside another event. */
         return next && next->start < start ? INTERVAL_OVERLAPS : INTERVAL_ADDED;
-    }
     struct interval *before = i > 0 ? item(v, i - 1) : NULL;
     bool joins_before = before && before->end == start;
     bool joins_next = next && next->start == end;
@@ -246,9 +245,8 @@ static enum interval_fit add_nested(struct intervals *v, int64_t start, int64_t 
                                     uint64_t budget)
 {
     struct intervals *path[INTERVALS_DEPTH];
-    if (start == end) {
+    if (start == end)
         return INTERVAL_ADDED; /* an event without duration nests everywhere */
-    }
     for (uint32_t depth = 0; depth < INTERVALS_DEPTH; depth++) {
         path[depth] = v;
         if (!reserve(v, used, budget))
@@ -273,9 +271,8 @@ static enum interval_fit add_nested(struct intervals *v, int64_t start, int64_t 
             continue;
         }
         if (first->start < start || item(v, j - 1)->end > end ||
-            depth + 2 + height_inside(v, i, j) > INTERVALS_DEPTH) {
+            depth + 2 + height_inside(v, i, j) > INTERVALS_DEPTH)
             return INTERVAL_OVERLAPS;
-        }
         enum interval_fit fit = add_around(v, i, j, start, end, used, budget);
         if (fit == INTERVAL_ADDED) {
             path[depth + 1] = item(v, i)->inside;

@@ -202,10 +202,9 @@ static bool take_lane(struct lanes *l, const struct group *g, struct lane *lane,
         forget_all(l);
         fit = intervals_add(&lane->busy, start, end, g->nest, &l->used, BUDGET);
     }
-    if (fit == INTERVAL_NO_ROOM) {
+    if (fit == INTERVAL_NO_ROOM)
         /* no memory at all: from now on only later events fit */
         intervals_forget(&lane->busy, end, &l->used);
-    }
     return fit != INTERVAL_OVERLAPS;
 }
 

@@ -30,7 +30,8 @@ public:
         };
         h.counter = [](void *self, const struct cprof_event *event) {
             for (size_t i = 0; i < event->n_values; i++)
-                static_cast<totals *>(self)->values_[event->values[i].name] += event->values[i].real;
+                static_cast<totals *>(self)->values_[event->values[i].name] +=
+                    event->values[i].real;
         };
         h.close = [](void *self) { static_cast<totals *>(self)->print(); };
         return ::cprof_add_trace_handler(&h) != 0;

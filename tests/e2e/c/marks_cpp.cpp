@@ -2,7 +2,7 @@
 /* Every call of cprof.h from C++11: in namespaces, through function pointers, and beside a class
  * with the same names. Compiled and run by tests/e2e/test_markers.py. */
 #include "preload/cprof.h"
-#include "preload/cprof.h" /* including it twice must work */
+#include "preload/cprof.h" /* including it twice must work; lint: allow */
 
 #include <cstdio>
 

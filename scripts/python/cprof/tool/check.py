@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that a trace keeps the rules of its readers, and reports what was lost when it was recorded.
 
-Checks the form of each event; spans of one row that overlap without nesting (Perfetto drops or moves them); arrows,
-asynchronous ranges and B/E pairs without a partner; kernels that begin before their launch; and the rules of torch's own
-validator (torch/profiler/_trace_validator.py). Reports lost records, as cprof and Kineto count them.
+Checks the form of each event, and the rules of torch's own validator (torch/profiler/_trace_validator.py). Finds spans of
+one row that overlap without nesting (Perfetto drops or moves them); arrows, asynchronous ranges and B/E pairs without a
+partner; kernels that begin before their launch. Reports lost records, as cprof and Kineto count them.
 
 An error misleads readers, or is lost data. A warning is harmless, or usual in traces of torch.profiler. The exit code is 1 if
 there are errors.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tensor memory over time by category, like torch.profiler's export_memory_timeline(), from a trace.
 
-The name of FILE chooses the form: .html is a page with charts, .json and .json.gz hold [times, sizes by category],
-.raw.json and .raw.json.gz hold a row [time, action, bytes, category] for each allocation and release.
+The name of FILE chooses the form. With .html it is a page with charts. With .json and .json.gz it holds [times, sizes by
+category]. With .raw.json and .raw.json.gz it holds a row [time, action, bytes, category] for each allocation and release.
 
 The category of memory follows from where it was taken and released, since a trace does not know the tensors:
     optimizer state   taken in an optimizer's step, and kept beyond it

@@ -3,8 +3,8 @@
 
 With a GPU, the class of a moment is the first of these that holds: a kernel computes; a collective's kernel runs; a copy runs; the GPU is idle.
 The cause of an idle moment follows from the work that ended it. If that work was launched before the GPU became idle, the GPU made it wait
-("other"). Otherwise the thread that launched it was late, and the cause is what the thread did at the moment: it fetched data, it was in a
-call that waits for the GPU, it was between steps, or it ran an operator or Python.
+("other"). Otherwise the thread that launched it was late, and the cause is what the thread did at the moment. It fetched data, was in a call
+that waits for the GPU, was between steps, or ran an operator or Python.
 
 A call that waits for the GPU also costs idle time after it: the thread has lost its lead. Without the call each later launch would be earlier
 by the call's duration, so that much of the idle time after the call counts as the call's.

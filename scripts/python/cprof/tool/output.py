@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output files that appear when they are whole. Until then a file has a name that nobody can guess, since others may write to its folder: the
-command never opens a planted link or FIFO, and never removes a file that it did not make."""
+"""Output files that appear when they are whole. Until then a file has a name that nobody can guess, since others may write to its
+folder. The command never opens a planted link or FIFO, and never removes a file that it did not make."""
 
 import contextlib
 import errno

@@ -10,8 +10,8 @@ Files in the traces' folder never change what happens to the program. Signals ar
 At the end, at most 12 lines on stderr report the traces of each rank, the rank that the others waited for, and what to type
 next, or why there is no trace. Colours appear on a terminal only, and NO_COLOR turns them off.
 
-The exit code is the program's; 128 + N if signal N ended it; 127 if there is no such program; 126 if it cannot be executed; 2 if
-an option is wrong, and then the program is not started."""
+The exit code is the program's; 128 + N if signal N ended it; 127 if there is no such program; 126 if it cannot be executed.
+It is 2 if an option is wrong; then the program is not started."""
 
 import argparse
 import contextlib

@@ -262,8 +262,8 @@ class Spans:
         return 0
 
     def step_places(self) -> Tuple[List[Any], Any]:
-        """Rows that hold only steps, as cprof's do, and the thread that the steps belong to: the one that they name, else the one
-        with the most spans, and of several the one that began first."""
+        """Rows that hold only steps, as cprof's do, and the thread that the steps belong to. That is the thread that they name, else
+        the one with the most spans, and of several the one that began first."""
         apart = [place for place, row in self.rows.items()
                  if all(self.kinds[number].name == STEPS for number in set(row.kind))]
         if not apart:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trace as `cprof open` shows it, in Perfetto's own format.
 
-For a JSON trace Perfetto appends a number to each row's name, orders rows and processes by its own rules, draws each [memory] event
-as an arrow on its thread, and shows a stack as one long text. In Perfetto's own format each row has the name and place that the trace
+For a JSON trace Perfetto appends a number to each row's name, and orders rows and processes by its own rules. It draws each [memory]
+event as an arrow on its thread, and shows a stack as one long text. In Perfetto's own format each row has the name and place that the trace
 gives it, [memory] events have a row, and a stack has a line for each frame."""
 
 import itertools

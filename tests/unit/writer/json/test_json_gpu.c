@@ -498,7 +498,7 @@ static void put_any(struct buf *b, struct gpu_record *r)
         json_gpu_memory(b, r, &at, next_random(), next_random());
         break;
     case 6:
-        json_gpu_annotation(b, r->name, r->name != NULL ? r->name_len : 0, &at, UINT64_MAX);
+        json_gpu_annotation(b, r->name, r->name ? r->name_len : 0, &at, UINT64_MAX);
         break;
     case 7:
         json_gpu_arrow_start(b, next_random(), &at);

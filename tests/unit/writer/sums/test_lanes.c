@@ -42,9 +42,8 @@ static uint32_t place(enum lane_kind kind, uint32_t owner, uint32_t id, int64_t 
                       bool nest)
 {
     lanes_place(rows, kind, owner, id, from, to, nest, "python3", &out, &pid, &tid);
-    if (tid == 0) { /* ck_assert() is too slow for a million calls */
+    if (tid == 0) /* ck_assert() is too slow for a million calls */
         ck_abort_msg("thread id 0");
-    }
     return tid;
 }
 
@@ -284,11 +283,10 @@ static void check_round(int round, bool nest)
         e->tid =
             place(nest ? LANE_ANNOTATION : LANE_WORK, (uint32_t)round, 7, e->from, e->to, nest);
         for (int k = 0; k < i; k++) {
-            if (events[k].tid == e->tid && !may_share_row(e, &events[k], nest)) {
+            if (events[k].tid == e->tid && !may_share_row(e, &events[k], nest))
                 ck_abort_msg("[%lld, %lld) and [%lld, %lld) on %u", (long long)e->from,
                              (long long)e->to, (long long)events[k].from, (long long)events[k].to,
                              e->tid);
-            }
         }
     }
 }
