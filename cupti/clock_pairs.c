@@ -10,16 +10,18 @@
 #define EVERY_NS 2.5e5 /* between readings; one takes some 100 */
 #define AGAIN_NS 1e5   /* after readings that were preempted */
 #define TRIES    3     /* the first one finds the caches cold */
+#define MORE     17    /* more tries, one for each AGAIN_NS that the reading is late */
 #define LOOKS    5
 #define ROUGH_NS 100000u
 #define QUICK_NS 500.0 /* a reading in the vDSO takes some 40 */
 
 _Atomic uint64_t gpu_clock_due = UINT64_MAX;
 
-/* The thread that holds `taking` writes, the cprof thread reads. */
+/* The thread that holds `putting` writes, the cprof thread reads. A thread that was preempted after
+ * its reading may put an older pair behind a newer one; the map leaves it out. */
 static struct clock_pair ring[PAIRS];
 static _Atomic uint64_t head, tail; /* pairs ever put in and taken out */
-static _Atomic bool taking, wanted;
+static _Atomic bool putting, wanted;
 /* ticks: the longest good reading; the interval after a good reading and after a bad one */
 static _Atomic uint64_t most, every, again;
 
@@ -40,15 +42,12 @@ static uint64_t read_pair(struct clock_pair *out)
 
 /* ---- application threads ---- */
 
-/* Returns whether a good reading went into the ring. */
-static bool put_pair(void)
+static bool read_good_pair(struct clock_pair *out, uint64_t late)
 {
-    uint64_t at = atomic_load_explicit(&head, memory_order_relaxed);
-    for (int i = 0; i < TRIES; i++)
-        if (read_pair(&ring[at % PAIRS]) <= atomic_load_explicit(&most, memory_order_relaxed)) {
-            atomic_store_explicit(&head, at + 1, memory_order_release);
+    uint64_t more = late / atomic_load_explicit(&again, memory_order_relaxed);
+    for (uint64_t i = 0; i < TRIES + (more < MORE ? more : MORE); i++)
+        if (read_pair(out) <= atomic_load_explicit(&most, memory_order_relaxed))
             return true;
-        }
     return false;
 }
 
@@ -59,17 +58,37 @@ static bool has_room(void)
            PAIRS;
 }
 
+/* False: the ring is full, or another thread puts its pair now. */
+static bool put_pair(const struct clock_pair *pair)
+{
+    if (atomic_exchange_explicit(&putting, true, memory_order_acquire))
+        return false;
+    uint64_t at = atomic_load_explicit(&head, memory_order_relaxed);
+    bool room = has_room();
+    if (room) {
+        ring[at % PAIRS] = *pair;
+        atomic_store_explicit(&head, at + 1, memory_order_release);
+    }
+    atomic_store_explicit(&putting, false, memory_order_release);
+    return room;
+}
+
+/* Sets the next time first: while this thread is preempted in its reading, others read. */
 void gpu_clock_take(void)
 {
-    if (atomic_exchange_explicit(&taking, true, memory_order_acquire))
-        return; /* another thread reads */
-    uint64_t now = clock_ticks(), due = UINT64_MAX;
-    if (now >= atomic_load_explicit(&gpu_clock_due, memory_order_relaxed)) {
-        if (atomic_load_explicit(&wanted, memory_order_relaxed) && has_room())
-            due = now + atomic_load_explicit(put_pair() ? &every : &again, memory_order_relaxed);
-        atomic_store_explicit(&gpu_clock_due, due, memory_order_relaxed);
-    }
-    atomic_store_explicit(&taking, false, memory_order_release);
+    uint64_t now = clock_ticks(), due = atomic_load_explicit(&gpu_clock_due, memory_order_relaxed);
+    bool reads = atomic_load_explicit(&wanted, memory_order_acquire) && has_room();
+    uint64_t next = UINT64_MAX;
+    struct clock_pair pair;
+    if (reads)
+        next = now + atomic_load_explicit(&again, memory_order_relaxed);
+    if (now < due || !atomic_compare_exchange_strong_explicit(
+                         &gpu_clock_due, &due, next, memory_order_relaxed, memory_order_relaxed))
+        return;
+    if (reads && read_good_pair(&pair, now - due) && put_pair(&pair))
+        atomic_store_explicit(&gpu_clock_due,
+                              now + atomic_load_explicit(&every, memory_order_relaxed),
+                              memory_order_relaxed);
 }
 
 /* ---- the cprof thread ---- */
@@ -125,7 +144,7 @@ void clock_pairs_take(struct cupti_clock *c, int (*now)(uint64_t *), uint64_t un
             cupti_clock_add(c, pair->cupti, pair->ticks);
     }
     atomic_store_explicit(&tail, at, memory_order_release);
-    atomic_store_explicit(&wanted, is, memory_order_relaxed);
+    atomic_store_explicit(&wanted, is, memory_order_release); /* `again` is set */
     if (is && atomic_load_explicit(&gpu_clock_due, memory_order_relaxed) == UINT64_MAX)
         atomic_store_explicit(&gpu_clock_due, 0, memory_order_relaxed);
 }

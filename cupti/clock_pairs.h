@@ -2,9 +2,11 @@
 /* Clock pairs that application threads read in their CUDA calls, while CUPTI uses CLOCK_REALTIME.
  * NTP bends that clock: a bend of D millionths between two pairs L apart makes the map wrong by up
  * to L * D / 4. One microsecond moves CUPTI's call out of the hooked call. The cprof thread reads
- * the clocks each 10 ms, or later on a busy machine. Calls read at most four times a millisecond.
+ * the clocks each 10 ms, or later on a busy machine. Calls read at most four times a millisecond,
+ * before they begin and after they end: a thread may make no call for long, and may then be
+ * preempted inside the next one, whose kernel must not begin before it.
  *
- *     hook_end() --gpu_clock_look()--> ring of pairs --cprof thread--> map (clock_map.h) */
+ *     hook_begin(), hook_end() --gpu_clock_look()--> ring of pairs --cprof thread--> map */
 #pragma once
 
 #include "cupti/clock_map.h"

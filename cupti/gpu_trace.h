@@ -52,9 +52,9 @@ const struct gpu_source *gpu_source(void);
 /* Ticks at which a CUDA call is to read the clocks. UINT64_MAX: never, because nothing is recorded
  * or another client gave CUPTI a clock. Any thread, relaxed. */
 extern _Atomic uint64_t gpu_clock_due __attribute__((visibility("hidden")));
-void gpu_clock_take(void); /* reads the clocks, unless another thread is reading */
+void gpu_clock_take(void); /* reads the clocks, unless another thread has just begun to */
 
-/* At the end of a recorded CUDA call: reads CUPTI's clock and ticks (cupti/clock_pairs.h) if `now`
+/* Before and after a recorded CUDA call: reads CUPTI's clock and ticks (cupti/clock_pairs.h) if `now`
  * (ticks) is past gpu_clock_due. Application thread, inside cprof. No lock, no system call. */
 static inline void gpu_clock_look(uint64_t now)
 {

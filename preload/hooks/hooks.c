@@ -99,7 +99,10 @@ static struct thread_log *open_call(const struct hook_call *call, enum hook_id i
         text = hook_shown(id, &length);
         name = numbered_once(&hook_slots[id].name, text, length);
     }
-    stacks_open_span(log, span_open(log, call, infos[id].category, text, name));
+    struct open_span *span = span_open(log, call, infos[id].category, text, name);
+    if (span)
+        gpu_clock_look(atomic_load_explicit(&span->start, memory_order_relaxed));
+    stacks_open_span(log, span);
     return log;
 }
 

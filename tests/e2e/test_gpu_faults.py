@@ -281,6 +281,14 @@ def test_slewed_system_clock_loses_no_joins(tmp_path, ppm, version):
 
 
 @needs_fast_clocks
+def test_kernel_of_a_call_between_pauses_begins_after_it(tmp_path):
+    """The thread makes no call for 7 ms, and is then away for 7 ms inside its next one, whose kernel begins at once. The slewing turns in between.
+    It is fast, because the simulated kernel begins 10 us after its call."""
+    faulty(tmp_path, "slew_ppm=5000,hold_launch_ms=7", "--threads", 1, "--streams", 1, "--launches", 1, "--rounds", 100, "--gap", 7,
+           SCHEDULE_SCOPE="none").whole()
+
+
+@needs_fast_clocks
 def test_fast_slewing_loses_few_joins(tmp_path):
     """Ten times NTP's limit. Few calls cannot be joined, and these are counted."""
     trace = faulty(tmp_path, "slew_ppm=5000", "--threads", 2, "--launches", 8000, SCHEDULE_SCOPE="none").trace()

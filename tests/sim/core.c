@@ -173,7 +173,7 @@ static struct fault faults[N_FAULTS];
 static int n_faults;
 static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t faults_read = PTHREAD_ONCE_INIT;
-_Atomic long sim_skew_ns;
+_Atomic long sim_skew_ns, sim_hold_launch_ms;
 _Atomic bool sim_overlap;
 static atomic_uint last_correlation;
 
@@ -204,6 +204,8 @@ static void set_fault(const char *name, const char *value)
     pthread_mutex_unlock(&fault_lock);
     if (!strcmp(full, "skew_ns"))
         sim_skew_ns = number;
+    if (!strcmp(full, "hold_launch_ms"))
+        sim_hold_launch_ms = number;
     if (!strcmp(full, "overlap"))
         sim_overlap = number != 0;
     if (!strcmp(full, "wrap") && number)

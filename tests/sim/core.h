@@ -68,7 +68,7 @@ uint64_t sim_now(void);
 const struct sim_tap *sim_tap(void);
 bool sim_fault(const char *name, long *value);
 /* Faults that every piece of work reads, as plain variables. */
-extern _Atomic long sim_skew_ns;
+extern _Atomic long sim_skew_ns, sim_hold_launch_ms;
 extern _Atomic bool sim_overlap;
 /* In a child of fork(): every call fails. */
 extern _Atomic bool sim_forked;

@@ -210,6 +210,8 @@ const struct sim_core *sim_core(void);
  *                        may make it (with step_us: system_clock.c)
  *   step_us=N            the system's clock is set N us ahead, once, 100 ms after the program's
  *                        first reading
+ *   hold_launch_ms=N     each launch of a kernel returns N ms after the device has it, as when its
+ *                        thread is preempted
  *   wrap=1               correlation ids start 1000 before 2^32
  *   overlap=1            kernels of one stream overlap (programmatic dependent launch)
  *   enable_ms=N          each cuptiActivityEnable of a kernel kind takes N ms

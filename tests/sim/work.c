@@ -6,6 +6,7 @@
 #include <cupti_activity.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- executed by the stream's thread ---- */
 
@@ -250,6 +251,9 @@ CUresult sim_launch(CUstream stream, const struct launch *launch)
     }
     if (!give_to_graph(stream, NODE_KERNEL, item, &result))
         submit(stream, item);
+    long hold_ms = atomic_load_explicit(&sim_hold_launch_ms, memory_order_relaxed);
+    if (hold_ms)
+        nanosleep(&(struct timespec){0, hold_ms * 1000000}, NULL);
     return result;
 }
 

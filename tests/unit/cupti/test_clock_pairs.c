@@ -5,9 +5,12 @@
 
 #include <check.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cupti/gpu_trace.h"
 
@@ -147,12 +150,14 @@ START_TEST(calls_stop_when_the_ring_is_full)
 END_TEST
 
 static _Atomic bool over;
+static _Atomic unsigned calls;
 
 static void *calling(void *unused)
 {
     while (!atomic_load(&over)) {
         atomic_store(&gpu_clock_due, 0);
         gpu_clock_look(clock_ticks());
+        atomic_fetch_add(&calls, 1);
     }
     return unused;
 }
@@ -180,6 +185,57 @@ START_TEST(pairs_of_many_threads_stay_in_order)
 }
 END_TEST
 
+static int stopped[2], released[2]; /* pipes */
+
+/* Holds the thread up wherever it is, as the scheduler does. */
+static void hold_up(int signal)
+{
+    char byte = (char)signal;
+    if (write(stopped[1], &byte, 1) != 1 || read(released[0], &byte, 1) != 1)
+        atomic_store(&over, true);
+}
+
+/* While another thread reads the clocks, this one may: true if it then has a pair in the map. */
+static bool reads_meanwhile(void)
+{
+    uint64_t since = clock_ticks();
+    for (int n = 0; n < 20; n++) { /* this thread may be preempted, too */
+        atomic_store(&gpu_clock_due, 0);
+        gpu_clock_take();
+    }
+    clock_pairs_take(&map, now, UINT64_MAX);
+    const struct clock_pair *last = cupti_clock_last(&map);
+    return last && last->ticks > since;
+}
+
+/* A thread that is preempted while it reads the clocks keeps no other thread from reading them,
+ * unless it is just writing into the ring. */
+START_TEST(preempted_reading_stops_no_other)
+{
+    enum { ROUNDS = 60 };
+    pthread_t reader;
+    unsigned without = 0;
+    char byte = 0;
+    if (!open_gate())
+        return;
+    ck_assert_int_eq(pipe(stopped) + pipe(released), 0);
+    signal(SIGUSR1, hold_up);
+    ck_assert_int_eq(pthread_create(&reader, NULL, calling, NULL), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        for (unsigned seen = atomic_load(&calls); atomic_load(&calls) == seen;)
+            sched_yield();
+        pthread_kill(reader, SIGUSR1);
+        ck_assert_int_eq(read(stopped[0], &byte, 1), 1);
+        clock_pairs_take(&map, now, UINT64_MAX);
+        without += !reads_meanwhile();
+        ck_assert_int_eq(write(released[1], &byte, 1), 1);
+    }
+    atomic_store(&over, true);
+    pthread_join(reader, NULL);
+    ck_assert_uint_lt(without, ROUNDS / 4);
+}
+END_TEST
+
 Suite *suite_clock_pairs(void)
 {
     Suite *s = suite_create("clock_pairs");
@@ -192,6 +248,8 @@ Suite *suite_clock_pairs(void)
     tcase_add_test(c, drops_pairs_of_another_clock);
     tcase_add_test(c, calls_stop_when_the_ring_is_full);
     tcase_add_test(c, pairs_of_many_threads_stay_in_order);
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, preempted_reading_stops_no_other);
     suite_add_tcase(s, c);
     return s;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cupti/gpu_trace.h"
 #include "preload/core/guard.h"
 #include "preload/hooks/hooks.h"
 #include "preload/core/life.h"
@@ -202,6 +203,24 @@ START_TEST(forwards_recorded_calls_and_leaves_one_span)
 }
 END_TEST
 
+/* Clock pairs around a call show where it lies in the system's time, however long the pauses
+ * before and inside it. No pair is wanted here, so a look only closes the gate. */
+START_TEST(looks_at_the_clocks_before_and_after_a_call)
+{
+    struct hook_call call;
+    begin();
+    ck_assert(thread_log_start(1 << 20));
+    atomic_store(&writer_gate, GATE_CALLS);
+    atomic_store(&hook_slots[0].real, rows[0].stub);
+    atomic_store(&gpu_clock_due, 0);
+    hook_begin(&call, 0, NULL);
+    ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
+    atomic_store(&gpu_clock_due, 0);
+    hook_end(&call, true);
+    ck_assert_uint_eq(atomic_load(&gpu_clock_due), UINT64_MAX);
+}
+END_TEST
+
 /* Fails with "out of memory". Its arguments are in registers, so callers may pass more or fewer. */
 static int no_memory(uint64_t a, uint64_t b, uint64_t c)
 {
@@ -298,6 +317,7 @@ Suite *suite_hooks(void)
     tcase_add_test(forward, forwards_the_first_call_and_caches_the_function);
     tcase_add_test(forward, missing_function_returns_the_value_of_its_row);
     tcase_add_test(forward, forwards_recorded_calls_and_leaves_one_span);
+    tcase_add_test(forward, looks_at_the_clocks_before_and_after_a_call);
     tcase_add_test(forward, records_the_size_of_failed_allocations);
     tcase_add_test(forward, forwards_calls_from_cprof_without_a_span);
     suite_add_tcase(suite, forward);
