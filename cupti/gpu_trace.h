@@ -54,8 +54,9 @@ const struct gpu_source *gpu_source(void);
 extern _Atomic uint64_t gpu_clock_due __attribute__((visibility("hidden")));
 void gpu_clock_take(void); /* reads the clocks, unless another thread has just begun to */
 
-/* Before and after a recorded CUDA call: reads CUPTI's clock and ticks (cupti/clock_pairs.h) if `now`
- * (ticks) is past gpu_clock_due. Application thread, inside cprof. No lock, no system call. */
+/* Before and after a recorded CUDA call: reads CUPTI's clock and ticks (cupti/clock_pairs.h) if
+ * `now` (ticks) is past gpu_clock_due. Application thread, inside cprof. No lock, no system call.
+ */
 static inline void gpu_clock_look(uint64_t now)
 {
     if (__builtin_expect(now >= atomic_load_explicit(&gpu_clock_due, memory_order_relaxed), 0))

@@ -19,15 +19,17 @@
 
 /* ns between attempts while torch is not loaded or Python's queue is full */
 #define TRY_AGAIN_NS UINT64_C(20000000)
+#define MISSED_LEAST 1000u /* operators without modules that are reported */
 
 bool torch_modules_wanted;
 _Atomic uint32_t torch_modules_times;
 
-static _Atomic bool on;       /* the hooks are wanted in torch; stepping thread writes */
-static _Atomic bool stand;    /* the hooks are in torch; written with the GIL held */
-static _Atomic bool queued;   /* change() is scheduled; any thread */
-static _Atomic bool switched; /* `on` was set since the last torch_modules_settle(); any thread */
-static _Atomic bool broken;   /* eager modules are off for good */
+static _Atomic bool on;         /* the hooks are wanted in torch; stepping thread writes */
+static _Atomic bool stand;      /* the hooks are in torch; written with the GIL held */
+static _Atomic bool queued;     /* change() is scheduled; any thread */
+static _Atomic bool switched;   /* `on` was set since the last torch_modules_settle(); any thread */
+static _Atomic bool broken;     /* eager modules are off for good */
+static _Atomic unsigned missed; /* operators that began while change() was scheduled */
 static _Atomic uint64_t tried_ns; /* when change() was last scheduled; any thread */
 /* this torch (before 2.0) runs no hook when forward() raises; with the GIL held */
 static bool stale_ends;
@@ -453,6 +455,7 @@ static int change(void *unused)
     (void)unused;
     static bool loaded;
     atomic_store(&queued, false);
+    atomic_store(&missed, 0);
     bool wanted = atomic_load(&on);
     if (wanted == atomic_load(&stand) || atomic_load(&cprof_life) == LIFE_OVER ||
         (wanted && atomic_load(&broken)))
@@ -485,10 +488,13 @@ static void schedule_change(void)
 /* Schedules change() again, unless that was just tried. An operator's thread. */
 static __attribute__((noinline)) void schedule_change_again(void)
 {
-    if (atomic_load_explicit(&on, memory_order_relaxed) &&
-        clock_monotonic_ns() - atomic_load_explicit(&tried_ns, memory_order_relaxed) >
-            TRY_AGAIN_NS &&
-        python_find())
+    if (!atomic_load_explicit(&on, memory_order_relaxed))
+        return;
+    if (atomic_load_explicit(&queued, memory_order_relaxed))
+        atomic_fetch_add_explicit(&missed, 1, memory_order_relaxed);
+    else if (clock_monotonic_ns() - atomic_load_explicit(&tried_ns, memory_order_relaxed) >
+                 TRY_AGAIN_NS &&
+             python_find())
         schedule_change();
 }
 
@@ -599,6 +605,19 @@ void torch_modules_settle(void)
         atomic_exchange(&switched, false) && atomic_load(&on) != atomic_load(&stand) &&
         !atomic_load(&broken))
         schedule_change();
+}
+
+int torch_modules_poll(bool stopping)
+{
+    (void)stopping;
+    if (atomic_load_explicit(&missed, memory_order_relaxed) >= MISSED_LEAST && once_here()) {
+        static const char note[] = "operators begin without eager modules: Python's main thread, "
+                                   "in which cprof installs its hooks, runs no Python code (it "
+                                   "waits in a join(), for example)";
+        log_warn("CPROF_WITH_MODULES: %s", note);
+        writer_note(note);
+    }
+    return -1;
 }
 
 void torch_modules_operator(struct thread_log *log, struct open_span *span,

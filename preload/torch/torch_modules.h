@@ -31,6 +31,10 @@ void torch_modules_edge_after(const struct edge_change *change);
  * may wait for the GIL, whose holder may wait for such a lock. Stepping thread, after its edge. */
 void torch_modules_settle(void);
 
+/* Column of parts.def: reports once that operators run while Python's main thread, in which alone
+ * the hooks can be installed, runs no Python code. cprof thread. */
+int torch_modules_poll(bool stopping);
+
 /* How many times the hooks were removed. Written with the GIL held; any thread reads. */
 extern _Atomic uint32_t torch_modules_times;
 

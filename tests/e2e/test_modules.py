@@ -178,3 +178,18 @@ for armed in "error", "signal":
         print(type(error).__name__)
 """, name], tmp_path, WITH_MODULES=1, SCHEDULE_SCOPE="none")
     assert (result.rc, result.out) == (0, "done\n" + {"SIGINT": "KeyboardInterrupt\n", "SIGALRM": "Late\n"}[name]), result.err
+
+
+@pytest.mark.parametrize("where", ["main", "thread"])
+def test_reports_hooks_that_cannot_be_installed(tmp_path, where):
+    """CPython lets cprof install its hooks in the main thread only. While that waits in a join(), eager modules are missing: a line says so."""
+    result = run("joined_thread.py", tmp_path, where, WITH_MODULES=1, STEP="manual", SCHEDULE_SCOPE="none")
+    written = json.loads(result.traces[0].read_text())
+    products = support.events(written, ph="X", cat="cpu_op", name="aten::addmm")
+    named = [e for e in products if e["args"].get(KEY)]
+    line = "operators begin without eager modules"
+    if where == "main":
+        assert len(named) == len(products) == 300 and line not in result.err
+    else:
+        assert not named and len(products) == 300
+        assert result.err.count(line) == 1 and any(note.startswith(line) for note in written["cprof"]["notes"])
