@@ -50,8 +50,11 @@ LIBC ?= -lpthread -ldl
 # zlib is linked statically and hidden (exclude-libs): a NEEDED libz would conflict with the copies that extensions bring.
 # So is libsupc++, which demangles kernel names; without it (no C++ compiler) they stay mangled.
 SUPCXX := $(if $(filter /%,$(shell $(LINKER) -print-file-name=libsupc++.a 2>/dev/null)),-l:libsupc++.a)
+# igzip of ISA-L is loaded at run time, so only its header is needed; without it zlib does all the work.
+hash := \#
+IGZIP := $(shell echo '$(hash)include <isa-l.h>' | $(CC) -E - >/dev/null 2>&1 && echo -DCPROF_IGZIP)
 LIBS := -l:libz.a $(SUPCXX) $(LIBC)
-ALL_CFLAGS += $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE)
+ALL_CFLAGS += $(IGZIP) $(if $(SUPCXX),,-DCPROF_NO_DEMANGLE)
 LIB_LDFLAGS := -shared -Wl,-soname,libcprof.so -Wl,-z,defs -Wl,-z,relro,-z,now -Wl,--as-needed \
 	-Wl,--exclude-libs,ALL -Wl,--version-script=$(MAP) $(SANITIZE)
 

@@ -38,7 +38,7 @@ make_root() {
     say "making a Debian for aarch64 in $ROOT"
     rm -rf "$ROOT"
     debootstrap --arch=arm64 --variant=minbase \
-        --include=initramfs-tools,python3,python3-venv,libc6-dev,g++,binutils,check,pkg-config,procps,iproute2,gdb-minimal,zlib1g-dev,libunwind8 \
+        --include=initramfs-tools,python3,python3-venv,libc6-dev,g++,binutils,check,pkg-config,procps,iproute2,gdb-minimal,zlib1g-dev,libisal-dev,libunwind8 \
         $SUITE "$ROOT" >"$DIR/debootstrap.log"
     sed -i 's/^MODULES=.*/MODULES=list/' "$ROOT/etc/initramfs-tools/initramfs.conf"
     printf '%s\n' virtio_pci virtio_blk ext4 >>"$ROOT/etc/initramfs-tools/modules"

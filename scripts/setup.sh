@@ -102,12 +102,14 @@ compiler_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "int main(void){r
     ${CC:-cc} -o $d/a $d/a.c'
 zlib_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && printf "#include <zlib.h>\nint main(void){return !zlibVersion();}" \
     >$d/a.c && ${CC:-cc} -o $d/a $d/a.c -l:libz.a'
+isal_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "#include <isa-l.h>" >$d/a.c && ${CC:-cc} -E -o $d/a $d/a.c'
 check_works='d=$(mktemp -d) && trap "rm -r $d" EXIT && echo "#include <check.h>" >$d/a.c && ${CC:-cc} -E -o $d/a $d/a.c'
 
 failed=""
 need_tool 'command -v make' make "no build without it" || failed=yes
 need_tool "$compiler_works" "gcc libc6-dev" "no build without a C compiler" || failed=yes
 need_tool "$zlib_works" zlib1g-dev "no build without zlib.h and libz.a" || failed=yes
+need_tool "$isal_works" libisal-dev "traces are compressed by zlib only" || true
 need_tool 'command -v g++' g++ "names of kernels stay mangled; the check of torch's C++ layouts skips" || true
 # Tools that only tests, lint and benchmarks use.
 need_tools_of_tests() {

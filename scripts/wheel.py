@@ -76,7 +76,7 @@ def build(machine):
     linker = tool(machine, "gcc") + (f" --sysroot={os.environ['SYSROOT']}" if os.environ.get("SYSROOT") else "")
     folder = SCRATCH / machine
     libc = " ".join(["-nodefaultlibs", "-Wl,--build-id", *stubs(compiler), "-lgcc"])
-    # The header of zlib is this machine's; those of zig's libc come first.
+    # The headers of zlib and ISA-L are this machine's; those of zig's libc come first.
     done = subprocess.run(["make", "-C", str(ROOT), f"-j{len(os.sched_getaffinity(0))}", f"BUILD={folder}", f"LINKER={linker}", f"LIBC={libc}",
                            f"CC={shlex.join(compiler)} -idirafter /usr/include", f"{folder}/libcprof.so"])
     if done.returncode:

@@ -59,6 +59,8 @@ bool writer_start(const struct writer_options *given)
         options.affinity = &affinity;
     }
     edges_start(writer_run);
+    if (options.gzip)
+        sink_use_igzip();
     clock_start();
     if (!thread_log_start(options.ring_bytes)) {
         log_error("the process has no thread-specific key left (pthread_key_create); nothing is "

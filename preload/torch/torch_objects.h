@@ -10,8 +10,7 @@
  * its window. It differs in its class pointer alone, by which these functions know it. All other
  * objects go to torch's functions.
  */
-#ifndef PRELOAD_TORCH_TORCH_OBJECTS_H
-#define PRELOAD_TORCH_TORCH_OBJECTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -43,5 +42,3 @@ void torch_objects_redirect(void);
  * torch is different, and the calls must not be redirected. Calls into torch. Once, before the
  * first redirection. */
 bool torch_objects_start(const struct operator_callbacks *callbacks);
-
-#endif

@@ -24,6 +24,7 @@ def bench_json():
             ("the same with the table beside the trace", v["json_top_events_per_s"] / 1e6, "M/s", -4, "its adding up at the window's end included"),
             ("records to JSON to gzip, one thread", v["gzip1_events_per_s"] / 1e6, "M/s", -1,
              f"{1 - v['gzip1_events_per_s'] / v['json_events_per_s']:.0%} of the time is zlib's"),
+            ("the same by igzip, where it is there", v["igzip_events_per_s"] / 1e6, "M/s", None, f"{v['igzip_bytes_per_event']:.1f} bytes an event"),
             ("records with stacks to JSON, one thread", v["stacks_events_per_s"] / 1e6, "M/s", -1, f"{v['stacks_bytes_per_event']:.0f} bytes an event"),
             ("records with stacks to JSON to gzip, one thread", v["stacks_gzip_events_per_s"] / 1e6, "M/s", -1,
              f"{v['stacks_gzip_bytes_per_event']:.1f} bytes an event on disk"),

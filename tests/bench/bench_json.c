@@ -206,13 +206,13 @@ static void run_top(const struct record *records, const struct json_place *place
     buf_free(&rows);
 }
 
-/* Runs json (and gzip) until the time is over, in CPU time of this thread. */
+/* Runs json (and gzip, level > 0) until the time is over, in CPU time of this thread. */
 static void run(const char *name, const struct record *records, const struct json_place *places,
-                bool packed_too, double limit)
+                int level, double limit)
 {
     struct buf text = {0};
     struct buf packed = {0};
-    struct gzip *gzip = packed_too ? gzip_new() : NULL;
+    struct gzip *gzip = level > 0 ? gzip_new(level) : NULL;
     unsigned rounds = 0;
     double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
     double spent;
@@ -242,25 +242,32 @@ int main(int argc, char **argv)
 {
     double limit = argc > 1 ? strtod(argv[1], NULL) : 1.0;
     const char *only = argc > 2 ? argv[2] : NULL;
+    static const struct {
+        const char *name;
+        int level;
+    } cases[] = {{"json", 0}, {"gzip1", 1}, {"gzip3", 3}};
     struct record *records = calloc((size_t)RECORDS * SLOTS, sizeof(*records));
     struct json_place *places = calloc(RECORDS, sizeof(*places));
     if (!records || !places)
         return 1;
     fill(records, places);
-    if (wanted("json", only))
-        run("json", records, places, false, limit);
-    if (wanted("gzip1", only))
-        run("gzip1", records, places, true, limit);
+    for (unsigned i = 0; i < 3; i++) {
+        if (wanted(cases[i].name, only))
+            run(cases[i].name, records, places, cases[i].level, limit);
+    }
     if (wanted("top", only))
         run_top(records, places, limit);
+    sink_use_igzip();
+    if (wanted("igzip", only))
+        run("igzip", records, places, 1, limit);
     add_stacks(records);
     if (wanted("stacks_all_gzip", only))
-        run("stacks_all_gzip", records, places, true, limit);
+        run("stacks_all_gzip", records, places, 1, limit);
     stacks_in_args(STACKS_PYTHON); /* the default */
     if (wanted("stacks", only))
-        run("stacks", records, places, false, limit);
+        run("stacks", records, places, 0, limit);
     if (wanted("stacks_gzip", only))
-        run("stacks_gzip", records, places, true, limit);
+        run("stacks_gzip", records, places, 1, limit);
     free(records);
     free(places);
     return 0;

@@ -108,13 +108,13 @@ static void to_json(struct buf *b, const struct launch *launches, bool kernels, 
     }
 }
 
-/* Runs json (and gzip) until the time is over, in CPU time of this thread. */
-static void run(const char *name, const struct launch *launches, bool kernels, bool packed_too,
+/* Runs json (and gzip, level > 0) until the time is over, in CPU time of this thread. */
+static void run(const char *name, const struct launch *launches, bool kernels, int level,
                 double limit)
 {
     struct buf text = {0};
     struct buf packed = {0};
-    struct gzip *gzip = packed_too ? gzip_new() : NULL;
+    struct gzip *gzip = level > 0 ? gzip_new(level) : NULL;
     double events = kernels ? LAUNCHES : 4.0 * LAUNCHES;
     unsigned rounds = 0;
     double begin = seconds();
@@ -169,9 +169,9 @@ int main(int argc, char **argv)
     if (!launches)
         return 1;
     fill(launches);
-    run("json_kernel", launches, true, false, limit);
-    run("json_gpu", launches, false, false, limit);
-    run("gzip1_gpu", launches, false, true, limit);
+    run("json_kernel", launches, true, 0, limit);
+    run("json_gpu", launches, false, 0, limit);
+    run("gzip1_gpu", launches, false, 1, limit);
     run_rows("row_in_order", true, limit);
     run_rows("row_interleaved", false, limit);
     free(launches);

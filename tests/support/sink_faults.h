@@ -235,7 +235,7 @@ static const struct file_ops test_ops = {test_pwritev, test_ftruncate,  test_clo
 
 static inline struct sink *make(bool gzip)
 {
-    struct sink *s = sink_file_with(&test_ops, part, gzip);
+    struct sink *s = sink_file_with(&test_ops, part, gzip, 1);
     ck_assert_ptr_nonnull(s);
     return s;
 }

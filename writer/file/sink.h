@@ -47,7 +47,11 @@ struct sink {
  * (0666 & ~umask) and missing folders (0777 & ~umask). Each flush opens it by path with
  * O_NOFOLLOW|O_CLOEXEC, checks device and inode, writes with pwritev (handles short writes and
  * EINTR) and closes it. NULL: no memory. */
-struct sink *sink_file(const char *part_path, bool gzip);
+struct sink *sink_file(const char *part_path, bool gzip, int level);
+
+/* Uses igzip for gzip level 1 from now on, if cprof was built with ISA-L's header, libisal.so.2 can
+ * be opened, and zlib can read its output. Before the first sink; opens a library. Any thread. */
+void sink_use_igzip(void);
 
 /* Frees a sink; NULL is allowed. */
 void sink_free(struct sink *s);

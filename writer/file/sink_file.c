@@ -558,19 +558,26 @@ static void file_discard(struct sink *sink)
 
 /* One encoder for all sinks: 330 KB, without state between members. */
 static struct gzip *encoder;
+static int encoder_level;
 static unsigned encoder_users;
 
-static struct gzip *share_encoder(void)
+static struct gzip *share_encoder(int level)
 {
-    if (!encoder)
-        encoder = gzip_new();
+    if (encoder_users != 0 && level != encoder_level)
+        return gzip_new(level);
+    if (!encoder) {
+        encoder = gzip_new(level);
+        encoder_level = level;
+    }
     encoder_users += encoder != NULL;
     return encoder;
 }
 
 static void release_encoder(struct gzip *g)
 {
-    if (g && --encoder_users == 0) {
+    if (g != encoder) {
+        gzip_free(g);
+    } else if (g && --encoder_users == 0) {
         gzip_free(g);
         encoder = NULL;
     }
@@ -589,7 +596,7 @@ static void file_free(struct sink *sink)
     free(s);
 }
 
-struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, bool gzip)
+struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, bool gzip, int level)
 {
     struct file_sink *s = calloc(1, sizeof(*s));
     if (!s)
@@ -601,7 +608,7 @@ struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, b
     s->sink.free = file_free;
     s->ops = ops;
     s->path = strdup(part_path);
-    s->gzip = gzip ? share_encoder() : NULL;
+    s->gzip = gzip ? share_encoder(level) : NULL;
     if (!s->path || (gzip && !s->gzip)) {
         file_free(&s->sink);
         return NULL;
@@ -609,9 +616,9 @@ struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, b
     return &s->sink;
 }
 
-struct sink *sink_file(const char *part_path, bool gzip)
+struct sink *sink_file(const char *part_path, bool gzip, int level)
 {
-    return sink_file_with(&sink_file_system, part_path, gzip);
+    return sink_file_with(&sink_file_system, part_path, gzip, level);
 }
 
 void sink_free(struct sink *s)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by sink_file.c, sink_gzip.c and their test: the system calls of a file sink, which a test
- * replaces to make them fail, and the gzip encoder. Others use sink.h. cprof thread. */
+/* Shared by sink_file.c, sink_gzip.c, sink_igzip.c and their test: the system calls of a file sink,
+ * which a test replaces to make them fail, and the gzip encoder. Others use sink.h. cprof
+ * thread. */
 #pragma once
 
 #include "writer/base/base.h"
@@ -23,13 +24,19 @@ struct file_ops {
 extern const struct file_ops sink_file_system;
 
 /* sink_file() with other system calls. ops must live as long as the sink. */
-struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, bool gzip);
+struct sink *sink_file_with(const struct file_ops *ops, const char *part_path, bool gzip,
+                            int level);
+
+/* Output room per step of zlib and igzip, and their most input per step, because their counters
+ * have 32 bits. */
+#define GZIP_OUT_STEP 65536u
+#define GZIP_IN_STEP  (1u << 30)
 
 /* A deflate state, reused for each member. */
 struct gzip;
 
-/* NULL: no memory. */
-struct gzip *gzip_new(void);
+/* level: 1 (fast) to 9, others are clamped. NULL: no memory. */
+struct gzip *gzip_new(int level);
 
 /* Appends a whole gzip member with the n bytes. 0 or ENOMEM. */
 int gzip_member(struct gzip *g, struct buf *out, const char *bytes, size_t n);
@@ -40,3 +47,10 @@ int gzip_stored(struct buf *out, const char *bytes, size_t n);
 
 /* NULL is allowed. */
 void gzip_free(struct gzip *g);
+
+/* For sink_gzip.c: as gzip_new(1), gzip_member() and gzip_free(). NULL also when sink_use_igzip()
+ * found no usable library. On an error, igzip_member() may have appended a part. */
+struct igzip;
+struct igzip *igzip_new(void);
+int igzip_member(struct igzip *g, struct buf *out, const char *bytes, size_t n);
+void igzip_free(struct igzip *g);

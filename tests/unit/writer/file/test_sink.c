@@ -15,7 +15,7 @@ START_TEST(file_is_valid_after_every_flush)
     bool gzip = _i == 1;
     static const unsigned trailers[] = {10, 5000, 10, 0, 20000, 19999, 3, 3, 4096, 1};
     static const unsigned bodies[] = {0, 0, 3, 1000, 0, 0, 7, 1, 0, 0};
-    struct sink *s = sink_file(part, gzip);
+    struct sink *s = sink_file(part, gzip, 1);
     unsigned events = 0;
     ck_assert_int_ne(access(part, F_OK), 0); /* no file before the first flush */
     for (int i = 0; i < 10; i++) {
@@ -39,7 +39,7 @@ END_TEST
 
 START_TEST(gzip_and_python_read_the_file)
 {
-    struct sink *s = sink_file(part, true);
+    struct sink *s = sink_file(part, true, 1);
     for (int i = 0; i < 5; i++) {
         ck_assert_int_eq(flush(s, i, 400, i == 3 ? 9000 : 10), 0);
         char command[512];
@@ -58,7 +58,7 @@ END_TEST
 START_TEST(rejects_a_head_of_another_size)
 {
     bool gzip = _i == 1;
-    struct sink *s = sink_file(part, gzip);
+    struct sink *s = sink_file(part, gzip, 1);
     ck_assert_int_eq(flush(s, 0, 10, 10), 0);
     uint64_t size = s->bytes_written - s->body_size;
     make_body(1);
@@ -72,6 +72,12 @@ START_TEST(rejects_a_head_of_another_size)
     sink_free(s);
 }
 END_TEST
+
+static void setup_igzip(void)
+{
+    setup();
+    sink_use_igzip();
+}
 
 /* ---- killed between and inside system calls -------------------------------------------------- */
 
@@ -242,7 +248,7 @@ START_TEST(recovers_from_the_file_size_limit)
     struct rlimit old;
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, SIG_IGN);
-    struct sink *s = sink_file(part, gzip);
+    struct sink *s = sink_file(part, gzip, 1);
     ck_assert_int_eq(flush(s, 1, 100, 100), 0);
     struct rlimit small = {s->bytes_written + 100, old.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
@@ -264,7 +270,7 @@ START_TEST(creates_missing_folders)
 {
     char path[256];
     snprintf(path, sizeof(path), "%s/a//b/c/t.part", folder);
-    struct sink *s = sink_file(path, false);
+    struct sink *s = sink_file(path, false, 1);
     ck_assert_int_eq(flush(s, 1, 1, 1), 0);
     check_file(path, false, 1, 1);
     snprintf(final, sizeof(final), "%s/x/y/t.json", folder);
@@ -279,12 +285,12 @@ START_TEST(fails_when_the_folder_is_a_file)
     char path[256];
     close(open(part, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
     snprintf(path, sizeof(path), "%s/t.part", part);
-    struct sink *s = sink_file(path, false);
+    struct sink *s = sink_file(path, false, 1);
     ck_assert_int_eq(flush(s, 1, 1, 1), ENOTDIR);
     ck_assert_uint_eq(s->bytes_written, 0);
     sink_free(s);
     snprintf(path, sizeof(path), "%s/a/b.part", part);
-    s = sink_file(path, false);
+    s = sink_file(path, false, 1);
     ck_assert_int_eq(flush(s, 1, 1, 1), ENOTDIR);
     sink_free(s);
 }
@@ -295,7 +301,7 @@ START_TEST(refuses_links_and_existing_files)
     char target[128];
     snprintf(target, sizeof(target), "%s/target", folder);
     ck_assert_int_eq(symlink(target, part), 0);
-    struct sink *s = sink_file(part, false);
+    struct sink *s = sink_file(part, false, 1);
     ck_assert_int_eq(flush(s, 1, 1, 1), ELOOP);
     ck_assert_int_ne(access(target, F_OK), 0);
     ck_assert_int_eq(s->finish(s, final, false), ENOENT);
@@ -315,7 +321,7 @@ END_TEST
 
 START_TEST(does_not_change_other_programs_files)
 {
-    struct sink *s = sink_file(part, false);
+    struct sink *s = sink_file(part, false, 1);
     ck_assert_int_eq(flush(s, 1, 1, 1), 0);
     char kept[256];
     snprintf(kept, sizeof(kept), "%s.kept", part); /* keeps the inode number in use */
@@ -333,7 +339,7 @@ START_TEST(does_not_change_other_programs_files)
     sink_free(s);
 
     unlink(part);
-    s = sink_file(part, false);
+    s = sink_file(part, false, 1);
     ck_assert_int_eq(flush(s, 1, 100, 1), 0);
     ck_assert_int_eq(truncate(part, 5), 0); /* the sink's file, but truncated by another program */
     ck_assert_int_eq(flush(s, 1, 1, 1), ESTALE);
@@ -349,7 +355,7 @@ START_TEST(keeps_no_descriptor_open)
 {
     int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
     close(before);
-    struct sink *s = sink_file(part, true);
+    struct sink *s = sink_file(part, true, 1);
     ck_assert_int_eq(flush(s, 1, 10, 10), 0);
     /* longer than the sink left it: the flush truncates the excess */
     ck_assert_int_eq(truncate(part, 100000), 0);
@@ -439,10 +445,10 @@ END_TEST
 
 START_TEST(discard_removes_the_part_file)
 {
-    struct sink *s = sink_file(part, true);
+    struct sink *s = sink_file(part, true, 1);
     s->discard(s);
     sink_free(s);
-    s = sink_file(part, true);
+    s = sink_file(part, true, 1);
     ck_assert_int_eq(flush(s, 1, 10, 10), 0);
     s->discard(s);
     ck_assert_int_ne(access(part, F_OK), 0);
@@ -493,5 +499,12 @@ Suite *suite_sink(void)
     tcase_add_test(all, discard_removes_the_part_file);
     tcase_add_test(all, disk_low_checks_the_nearest_existing_folder);
     suite_add_tcase(suite, all);
+    TCase *igzip = tcase_create("igzip");
+    tcase_add_checked_fixture(igzip, setup_igzip, teardown);
+    tcase_set_timeout(igzip, 60);
+    tcase_add_loop_test(igzip, file_is_valid_after_every_flush, 1, 2);
+    tcase_add_test(igzip, gzip_and_python_read_the_file);
+    tcase_add_loop_test(igzip, rejects_a_head_of_another_size, 1, 2);
+    suite_add_tcase(suite, igzip);
     return suite;
 }
