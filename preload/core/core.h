@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The room's public header: cprof's state, the recursion guard, and helpers for all rooms. */
-#ifndef PRELOAD_CORE_CORE_H
-#define PRELOAD_CORE_CORE_H
+#pragma once
 
 #include "preload/core/forked.h"
 #include "preload/core/glob.h"
@@ -12,5 +11,3 @@
 #include "preload/core/program_time.h"
 #include "preload/core/torch_api.h"
 #include "preload/core/torch_values.h"
-
-#endif

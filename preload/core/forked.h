@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of processes forked from a traced one. Such a child is not recorded, so it tells the
  * user when it works as if it were. In the child, nothing here allocates or takes a lock. */
-#ifndef PRELOAD_CORE_FORKED_H
-#define PRELOAD_CORE_FORKED_H
+#pragma once
 
 /* Prepares the messages of this traced process's children. Once, on the waking thread. */
 void forked_start(void);
@@ -21,5 +20,3 @@ void forked_works(void);
 /* Reports a child that marks a step or wants to record, unless forked_works() has printed its line.
  * Outside such children one load. Any application thread. */
 void forked_marks(void);
-
-#endif

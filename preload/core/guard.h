@@ -2,8 +2,7 @@
 /* The recursion guard: a byte per thread that is set while the thread runs cprof's code. Hooked
  * calls made there are forwarded, not recorded. Application threads, also in signal handlers, which
  * see the byte of the interrupted thread. */
-#ifndef PRELOAD_CORE_GUARD_H
-#define PRELOAD_CORE_GUARD_H
+#pragma once
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -63,5 +62,3 @@ static inline bool guard_enter_event(void)
     guard_refused();
     return false;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes the parameters of wrappers from a list of types, for the .def files of hooks. */
-#ifndef PRELOAD_CORE_HOOK_PARAMS_H
-#define PRELOAD_CORE_HOOK_PARAMS_H
+#pragma once
 
 /* The parameter list and the argument list for these types. */
 #define HOOK_PARAMS(...) HOOK_PICK(HOOK_PARAMS_, HOOK_ARITY(__VA_ARGS__))(__VA_ARGS__)
@@ -43,5 +42,3 @@
 #define HOOK_ARGS_10 (a, b, c, d, e, f, g, h, i, j)
 #define HOOK_ARGS_11 (a, b, c, d, e, f, g, h, i, j, k)
 #define HOOK_ARGS_12 (a, b, c, d, e, f, g, h, i, j, k, l)
-
-#endif

@@ -2,8 +2,7 @@
 /* cprof's state in this process, and requests to change it: wake up, end, become inert in a child.
  * Rooms read the state and make requests. Only init.c starts and stops the parts; it serves the
  * requests through `life_table`. */
-#ifndef PRELOAD_CORE_LIFE_H
-#define PRELOAD_CORE_LIFE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -118,5 +117,3 @@ bool life_begin_waking(void);
 /* Set by the constructor. `path` must stay valid. */
 void life_set_path(const char *path);
 void life_set_injected(bool injected);
-
-#endif

@@ -2,8 +2,7 @@
 /* Parses numbers, booleans, choices and lists. Pure: no globals, locale, allocation or output; any
  * thread. Blanks (space, tab, CR, LF) around values are ignored. Only ASCII digits and letters
  * count. *out is written on success only. */
-#ifndef PRELOAD_CORE_PARSE_H
-#define PRELOAD_CORE_PARSE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ bool parse_list(const char *text, const char *choices, unsigned *out);
 /* Number of single-character insertions, deletions, replacements and swaps of neighbours that turn
  * a into b. Ignores case and text beyond 63 characters. */
 unsigned parse_distance(const char *a, const char *b);
-
-#endif

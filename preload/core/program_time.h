@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The position of the training in the terms of cprof.h. Pure; any thread. Include after cprof.h. */
-#ifndef PRELOAD_CORE_PROGRAM_TIME_H
-#define PRELOAD_CORE_PROGRAM_TIME_H
+#pragma once
 
 #include "preload/cprof.h"
 #include "writer/writer.h"
@@ -22,5 +21,3 @@ static inline struct cprof_time program_time(const struct train_time *t, int64_t
                                .epoch_wct = 1e-9 * (double)t->epoch_wct_ns,
                                .batch_wct = 1e-9 * (double)t->batch_wct_ns};
 }
-
-#endif

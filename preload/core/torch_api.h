@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions and classes of the torch in this process; torch/torch.c finds them. */
-#ifndef PRELOAD_CORE_TORCH_API_H
-#define PRELOAD_CORE_TORCH_API_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ struct torch_api {
     char version[32];
 };
 extern struct torch_api torch_api;
-
-#endif

@@ -43,8 +43,7 @@
  * Older versions, known from headers only: before 2.2 a TensorList's dims are always []. Before 2.1
  * there is no ScalarList and no concrete value. Debian's 1.13 has no Kineto, so no inputs.
  */
-#ifndef CPROF_PRELOAD_TORCH_LAYOUT_H
-#define CPROF_PRELOAD_TORCH_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -289,5 +288,3 @@ static inline const char *torch_layout_dtype(const struct torch_layout *row, uns
         return "";
     return names[dtype];
 }
-
-#endif

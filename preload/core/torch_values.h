@@ -2,8 +2,7 @@
 /* Reads an operator's inputs (c10::IValue, c10::TensorImpl) by the offsets of torch_layout.h. Only
  * in the operator's start callback: inputs live as long as the call. Takes no reference, writes
  * nothing. `l` is torch_api.layout, which the caller reads once. */
-#ifndef PRELOAD_CORE_TORCH_VALUES_H
-#define PRELOAD_CORE_TORCH_VALUES_H
+#pragma once
 
 #include <string.h>
 
@@ -80,5 +79,3 @@ static inline const char *value_inputs(const void *function, uint64_t *n)
     *n = value_word(function, torch_api.layout->rf_inputs_size);
     return value_pointer(function, torch_api.layout->rf_inputs_data);
 }
-
-#endif

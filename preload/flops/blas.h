@@ -5,8 +5,7 @@
  * cuBLAS, cuBLASLt and cuDNN have version nodes named after their sonames. So each version has its
  * own wrappers and real functions, as cudart does (hooks.h). BLAS has none: each calling object
  * gets the function that it would have without cprof. */
-#ifndef PRELOAD_FLOPS_BLAS_H
-#define PRELOAD_FLOPS_BLAS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -157,5 +156,3 @@ enum blas_type blas_typed(const struct blas_call *call, void *handle, int data_t
 /* The function `symbol` of the library that contains `real`; NULL: none. Takes the loader's lock,
  * so call it once. */
 void *blas_sibling(void *real, const char *symbol);
-
-#endif

@@ -2,8 +2,7 @@
 /* Work of cuDNN calls that are one operation. The sizes in descriptors are read through the
  * library's own functions. Application threads, while FLOPs are recorded. No lock; only the loader
  * allocates, at the first call. Keeps errno. */
-#ifndef PRELOAD_FLOPS_CUDNN_H
-#define PRELOAD_FLOPS_CUDNN_H
+#pragma once
 
 #include "preload/flops/blas.h"
 
@@ -32,5 +31,3 @@ struct cudnn_rnn {
 
 /* Number of weights, without biases. */
 uint64_t cudnn_weights(const struct cudnn_rnn *rnn);
-
-#endif

@@ -7,8 +7,7 @@
  * Called after each successful call of the library, recorded or not, because plans are made once
  * and live long. Any thread; no lock, no allocation. As in cuDNN, one thread at a time fills a
  * descriptor. */
-#ifndef PRELOAD_FLOPS_CUDNN_PLAN_H
-#define PRELOAD_FLOPS_CUDNN_PLAN_H
+#pragma once
 
 #include "preload/flops/blas.h"
 
@@ -35,5 +34,3 @@ void cudnn_plan_whole(const void *descriptor, void *finalize);
  * plan's whole making, or the tensors' sizes do not tell the work. Examples are packed sequences,
  * sizes set per execution, and operations without a formula. */
 void cudnn_plan_work(struct blas_work *w, const void *plan);
-
-#endif

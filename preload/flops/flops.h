@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FLOPs of torch's operators from their names and inputs, by the table flops.def. Application
  * threads, in the operator's start callback. No lock, no allocation, no state. */
-#ifndef PRELOAD_FLOPS_FLOPS_H
-#define PRELOAD_FLOPS_FLOPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ enum flops_told {
  * FLOPS_COUNTED. */
 enum flops_told flops_of(const struct flops_row *row, const void *function,
                          struct flops_count *out);
-
-#endif

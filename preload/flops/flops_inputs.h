@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads an operator's inputs, by layout, for the formulas of flops.c: tensors, lists and numbers.
  * Arithmetic here notes values that cannot be known. Application threads; nothing is kept. */
-#ifndef PRELOAD_FLOPS_FLOPS_INPUTS_H
-#define PRELOAD_FLOPS_FLOPS_INPUTS_H
+#pragma once
 
 #include "preload/flops/flops.h"
 #include "preload/core/core.h"
@@ -219,5 +218,3 @@ static inline int64_t int_of(struct call *call, int i, uint64_t d, int64_t other
     }
     return (int64_t)value_word(value, l->iv_payload);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lock under which steps are counted and edges crossed. Blocks cancellation and signals while
  * held: an edge reads files and calls CUPTI. Signals of faults still come. */
-#ifndef PRELOAD_STEPS_EDGE_LOCK_H
-#define PRELOAD_STEPS_EDGE_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ void edge_unlock(void);
 
 /* True while the calling thread has the lock or waits for it. */
 bool edge_lock_is_mine(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests: what marks, epochs, regions and new schedules ask for. They are handled one at a time.
  * While the program's own schedule runs, which may wait for other threads, theirs are queued. */
-#ifndef PRELOAD_STEPS_REQUESTS_H
-#define PRELOAD_STEPS_REQUESTS_H
+#pragma once
 
 #include "preload/steps/steps.h"
 
@@ -35,5 +34,3 @@ bool requests_ask(steps_chooser *choose, void *arg, const struct train_time *tim
 
 /* True in a child of a plain clone(): nobody there releases the lock, and nothing is recorded. */
 bool requests_in_cloned_child(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Switches recording at the edge between two steps. */
-#ifndef PRELOAD_STEPS_STEP_EDGE_H
-#define PRELOAD_STEPS_STEP_EDGE_H
+#pragma once
 
 #include "preload/settings/settings.h"
 #include "preload/steps/requests.h"
@@ -11,5 +10,3 @@
  * next step is in no region. Sets edge->ticks. Under the edge's lock. */
 void edge_cross(struct step_edge *edge, const struct request *r, const struct config *c,
                 bool outside);
-
-#endif

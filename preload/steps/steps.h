@@ -2,8 +2,7 @@
 /* Steps: who marks them, what the schedule says about them, and what is switched at their edges.
  * The marking thread stamps the time, opens or closes the gate and posts the edge to the cprof
  * thread. */
-#ifndef PRELOAD_STEPS_STEPS_H
-#define PRELOAD_STEPS_STEPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -102,5 +101,3 @@ void steps_finish(void);
 
 /* The room's other headers. */
 #include "preload/steps/trigger.h"
-
-#endif

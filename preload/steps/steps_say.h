@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of this room. The first four are printed once in a process, with or without the edge's
  * lock; the others at exit. */
-#ifndef PRELOAD_STEPS_STEPS_SAY_H
-#define PRELOAD_STEPS_STEPS_SAY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ void steps_say_no_optimizer(const char *glob);
 
 /* The schedule or the file name counts epochs, but none ended: all steps fall into the first. */
 void steps_say_no_epoch(const struct schedule *schedule, int64_t steps);
-
-#endif

@@ -36,8 +36,7 @@
  *   anything else                   error TEXT; also when no trace comes (recording is off, nothing
  *                                   was recorded, or the program ends)
  */
-#ifndef PRELOAD_STEPS_TRIGGER_H
-#define PRELOAD_STEPS_TRIGGER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -111,5 +110,3 @@ void trigger_trace(const struct saved_trace *trace);
 
 /* Turns the trigger off in a forked child. In its atfork handler. */
 void trigger_in_child(void);
-
-#endif

@@ -2,8 +2,7 @@
 /* The socket of CPROF_TRIGGER=socket; trigger.h describes the protocol. Descriptors live outside
  * the program's table (writer/base/io_thread.h). Where that is impossible, the program may close
  * them and reuse the numbers, so each use checks the inode first. cprof thread unless noted. */
-#ifndef PRELOAD_STEPS_TRIGGER_SOCKET_H
-#define PRELOAD_STEPS_TRIGGER_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void trigger_socket_close(void);
 
 /* Closes the child's copies of the descriptors. In the child's atfork handler. */
 void trigger_socket_in_child(void);
-
-#endif

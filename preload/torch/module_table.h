@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps nn.Module objects, by address, to the ids of their paths. The caller removes an object when
  * it dies. Call all functions with the GIL held. */
-#ifndef PRELOAD_TORCH_MODULE_TABLE_H
-#define PRELOAD_TORCH_MODULE_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ void module_table_remove(const void *module);
 
 /* Removes all modules and frees the memory. */
 void module_table_clear(void);
-
-#endif

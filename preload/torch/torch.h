@@ -3,8 +3,7 @@
  * through at::addGlobalCallback, called from C. torch.c finds torch and registers; torch_ops.c
  * turns callbacks into spans, torch_memory.c allocations into records, torch_shapes.c inputs into
  * shapes. */
-#ifndef PRELOAD_TORCH_TORCH_H
-#define PRELOAD_TORCH_TORCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@ void torch_memory_in_child(void);
 #include "preload/torch/torch_glue.h"
 #include "preload/torch/torch_lock.h"
 #include "preload/torch/torch_modules.h"
-
-#endif

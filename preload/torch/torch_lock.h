@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lock around cprof's calls into torch. A fork takes it, then torch's own lock. */
-#ifndef PRELOAD_TORCH_TORCH_LOCK_H
-#define PRELOAD_TORCH_TORCH_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ bool torch_lock_before_fork(void);
 /* Releases the locks that torch_lock_before_fork() took. The forking thread, in parent and
  * child. */
 void torch_lock_after_fork(void);
-
-#endif

@@ -3,8 +3,7 @@
  * torch's global module hooks, which are installed only while cprof records. TorchScript modules
  * come from the TorchScript interpreter. A backward operator gets the module of the forward
  * operator that made its node. */
-#ifndef PRELOAD_TORCH_TORCH_MODULES_H
-#define PRELOAD_TORCH_TORCH_MODULES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -58,5 +57,3 @@ static inline void torch_modules_enter(struct thread_log *log)
 void torch_modules_operator(struct thread_log *log, struct open_span *span,
                             struct open_span *engine_range, int64_t sequence,
                             uint64_t forward_thread, uint64_t thread);
-
-#endif

@@ -3,8 +3,7 @@
  * one address while the operator is registered. Each lookup compares the text all the same, because
  * another name may be there later. Application threads, in torch's start callbacks; no lock, no
  * allocation. */
-#ifndef PRELOAD_TORCH_TORCH_NAMES_H
-#define PRELOAD_TORCH_TORCH_NAMES_H
+#pragma once
 
 #include <string.h>
 
@@ -56,5 +55,3 @@ static inline const struct known_name *torch_name(struct thread_log *log, const 
         return known;
     return torch_name_look(log, text, room);
 }
-
-#endif

@@ -20,8 +20,7 @@
 struct path_call {
     const char *name; /* the function's mangled name */
     void (*ours)(void);
-    bool
-        stays; /* redirected from the first window until the end, not only while a window records */
+    bool stays; /* redirected between windows, too, from the first window until the end */
 };
 
 /* The calls to redirect. Without a name where this machine's calling convention is unknown. */

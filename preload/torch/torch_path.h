@@ -17,8 +17,7 @@
  * page is writable. Only that function is put back. A call that cannot be redirected works as
  * without cprof.
  */
-#ifndef PRELOAD_TORCH_TORCH_PATH_H
-#define PRELOAD_TORCH_TORCH_PATH_H
+#pragma once
 
 #include "preload/settings/settings.h"
 #include "preload/torch/torch_objects.h"
@@ -38,5 +37,3 @@ void torch_path_off(void);
 /* Restores all calls for good: at exit, in a forked child, or when operators are off. Any thread,
  * without a lock. */
 void torch_path_end(void);
-
-#endif

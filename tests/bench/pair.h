@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The least time of a call, or of a pair of calls. Each program includes it once. */
-#ifndef TESTS_BENCH_PAIR_H
-#define TESTS_BENCH_PAIR_H
+#pragma once
 
 #include <time.h>
 #include <unistd.h>
@@ -38,5 +37,3 @@ static double measure(void (*pair)(void), int rounds)
     }
     return best;
 }
-
-#endif

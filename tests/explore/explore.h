@@ -13,8 +13,7 @@
  * Threads are coroutines of one thread, switched before each atomic operation. A run ends when it
  * reaches a known state. Stack addresses must not reach other threads. For errno and thread-local
  * variables see explore_ignore(). */
-#ifndef TESTS_EXPLORE_EXPLORE_H
-#define TESTS_EXPLORE_EXPLORE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ void explore_quiet(const void *at, unsigned mask);
 /* Does not explore the order of accesses to this location. Either no thread depends on the order,
  * or another scenario explores it. At most 4 locations. */
 void explore_pass_over(const void *at);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a fuzz target's input as numbers and texts, with zeroes after its end. Also checks that the
  * records in this thread's ring become valid JSON. For tests and fuzzing, one thread. */
-#ifndef TESTS_FUZZ_INPUT_H
-#define TESTS_FUZZ_INPUT_H
+#pragma once
 
 #include <stdlib.h>
 #include <wchar.h>
@@ -113,5 +112,3 @@ static inline void input_drain_as_json(void)
         input_records++;
     }
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* A strict check of JSON and UTF-8 that shares no code with the writer under test. It decodes code
  * points by arithmetic and refuses what Perfetto refuses: surrogate escapes, control bytes, NaN.
  * For tests and fuzzing, any thread. */
-#ifndef TESTS_FUZZ_JSON_VALID_H
-#define TESTS_FUZZ_JSON_VALID_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -154,5 +153,3 @@ static inline bool json_lines_valid(const char *text, size_t n)
     }
     return true;
 }
-
-#endif

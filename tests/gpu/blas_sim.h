@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the simulated cuBLAS and cuBLASLt and their caller gemm.c: descriptors, and the
  * arguments of the last call, noted as 64 bits each. */
-#ifndef TESTS_GPU_BLAS_SIM_H
-#define TESTS_GPU_BLAS_SIM_H
+#pragma once
 
 #include <string.h>
 
@@ -90,5 +89,3 @@ int cublasLtMatmul(void *h, const struct blas_sim_desc *desc, const float *alpha
         EXPECT(memcmp(blas_sim_note, wanted_, sizeof wanted_) == 0);                               \
         EXPECT(errno == 55);                                                                       \
     } while (0)
-
-#endif

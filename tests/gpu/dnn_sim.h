@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the simulated cuDNN and its caller dnn.c: prototypes and descriptors. blas_sim.h has
  * the notes of a call's arguments. */
-#ifndef TESTS_GPU_DNN_SIM_H
-#define TESTS_GPU_DNN_SIM_H
+#pragma once
 
 #include "tests/gpu/blas_sim.h"
 
@@ -70,5 +69,3 @@ int cudnnBackendSetAttribute(void *d, int name, int type, int64_t n, const void 
 int cudnnBackendGetAttribute(void *d, int name, int type, int64_t room, int64_t *n, void *values);
 int cudnnBackendFinalize(void *d);
 int cudnnBackendExecute(void *h, void *plan, void *pack);
-
-#endif

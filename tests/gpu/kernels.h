@@ -4,8 +4,7 @@
  *
  *     make sim                                                               simulated: build/gpu/
  *     nvcc -I. -o many tests/gpu/many.c tests/gpu/kernels.cu -cudart shared      real */
-#ifndef TESTS_GPU_KERNELS_H
-#define TESTS_GPU_KERNELS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -37,6 +36,4 @@ const void *gpu_add_function(void);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the stand-in for NCCL (libnccl.c) and its callers (transfers.c, ranks.c): prototypes of
  * NVIDIA's nccl.h of 2.32. */
-#ifndef TESTS_GPU_NCCL_H
-#define TESTS_GPU_NCCL_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -45,5 +44,3 @@ ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int p
                       ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client of NVTX without NVTX's headers: does what their code does to find and call a tool. */
-#ifndef TESTS_GPU_NVTX_CLIENT_H
-#define TESTS_GPU_NVTX_CLIENT_H
+#pragma once
 
 #include <dlfcn.h>
 
@@ -49,5 +48,3 @@ static inline void nvtx_pop(void)
     if (nvtx[NVTX_POP])
         ((int (*)(void))nvtx[NVTX_POP])();
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* Shared by the programs of tests/gpu: options, checks of calls, and the tally of everything that
  * the program launched. The tally is printed as one line of JSON, for comparison with a trace. On
  * the simulated GPU it is also compared with the simulator's counts (exit code 3). */
-#ifndef TESTS_GPU_PROGRAM_H
-#define TESTS_GPU_PROGRAM_H
+#pragma once
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -156,5 +155,3 @@ static inline int report(void)
     fflush(stdout);
     return compare();
 }
-
-#endif

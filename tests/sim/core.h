@@ -7,8 +7,7 @@
  *     -> core.c (tap, calls)
  *
  * Locks are leaves: a holder calls no function of another file and no tap. */
-#ifndef TESTS_SIM_CORE_H
-#define TESTS_SIM_CORE_H
+#pragma once
 
 #include <cuda.h>
 #include <cupti_driver_cbid.h>
@@ -421,5 +420,3 @@ void sim_capture_forget(CUstream stream);
 
 /* ---- twin.h has sim_take_twin() ---- */
 #include "tests/sim/twin.h"
-
-#endif

@@ -3,8 +3,7 @@
  * functions they call. Those come from libcuda.so.1 by dlopen(), as in the real runtime.
  * Compiled with SIM_CUDART=12, 13 and, hidden, for the static runtime. The top of core.c lists
  * what is not modelled. */
-#ifndef TESTS_SIM_CUDART_H
-#define TESTS_SIM_CUDART_H
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -61,5 +60,3 @@ HIDDEN CUfunction rt_function(const void *function);
 #define STREAM(stream)                    (twin_ && !(stream) ? cudaStreamPerThread : (stream))
 #define EITHER(name)                      (twin_ ? drv.name##_ptds : drv.name)
 #define DEVICE_AT(pointer)                ((CUdeviceptr)(uintptr_t)(pointer))
-
-#endif

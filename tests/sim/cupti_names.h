@@ -2,8 +2,7 @@
 /* X(name, id): names of the API calls that CUPTI reports, as cuptiGetCallbackName() of CUDA
  * 13.0U1 returns them. Ids are stable, but headers drop names (13.5 dropped 76). So the ids
  * stand here, checked against the headers of 13.0. */
-#ifndef TESTS_SIM_CUPTI_NAMES_H
-#define TESTS_SIM_CUPTI_NAMES_H
+#pragma once
 
 /* clang-format off */
 #define RUNTIME_CALLS(X) \
@@ -596,5 +595,3 @@
     X(cuMemSetMemPool, 803) X(cuDeviceGetP2PAtomicCapabilities, 804) \
     X(cuDeviceGetHostAtomicCapabilities, 805) X(cuDriverGetGpuCodeIsaVersion, 806)
 /* clang-format on */
-
-#endif

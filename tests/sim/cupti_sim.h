@@ -8,8 +8,7 @@
  *     cupti_tap.c        events of the core, made into records
  *     cupti_callbacks.c  subscribers and the callback API
  *     cupti_clock.c      time as the client sees it */
-#ifndef TESTS_SIM_CUPTI_SIM_H
-#define TESTS_SIM_CUPTI_SIM_H
+#pragma once
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -211,5 +210,3 @@ void sim_clock_set(CUpti_TimestampCallbackFunc function);
 void sim_clock_subscribed(void); /* cuptiSubscribe()'s effect on the clock of device times */
 
 #pragma GCC visibility pop
-
-#endif

@@ -3,8 +3,7 @@
  * GPU code: a list of kernels with names, durations and effects on memory. Any other image is
  * accepted: every name is found, and kernels take SIM_KERNEL_NS and do nothing. A kernel with
  * "spin" in its name takes its first argument, a uint64_t, as its duration in ns. */
-#ifndef TESTS_SIM_IMAGE_H
-#define TESTS_SIM_IMAGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ struct sim_image {
     const struct sim_kernel *kernels;
     int n_kernels;
 };
-
-#endif

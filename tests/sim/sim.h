@@ -12,8 +12,7 @@
  * assumptions.
  *
  * The tops of core.c and cupti.c list what is not modelled. */
-#ifndef TESTS_SIM_SIM_H
-#define TESTS_SIM_SIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -223,5 +222,3 @@ const struct sim_core *sim_core(void);
  *                        returns (13.0 as first released may)
  *   hold_disable=N       the first such call takes N ms */
 void sim_fault_set(const char *name, const char *value); /* value NULL: off */
-
-#endif

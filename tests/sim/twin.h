@@ -3,8 +3,7 @@
  * call them. A twin sets a flag on its thread and jumps to the plain function with its arguments
  * untouched. The plain function clears the flag. So all prototypes are those of the CUDA
  * headers. */
-#ifndef TESTS_SIM_TWIN_H
-#define TESTS_SIM_TWIN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,6 +43,4 @@ __attribute__((visibility("hidden"))) void sim_note_twin(void);
             ".popsection\n")
 #else
 #error "write the twins of this processor"
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The unit binary's own malloc and anonymous mmap: they count each thread's requests and fail on
  * demand. Sanitizers and valgrind bring allocators of their own; then alloc_is_ours is false. */
-#ifndef TESTS_SUPPORT_ALLOC_H
-#define TESTS_SUPPORT_ALLOC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ uint64_t alloc_bytes(void);
 
 /* From now on requests for `size` bytes or more fail, on every thread; 0: none fails. */
 void alloc_fail_from(size_t size);
-
-#endif

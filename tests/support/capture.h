@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the test process writes to stderr and stdout, as text. Main thread of a forked test. */
-#ifndef TESTS_SUPPORT_CAPTURE_H
-#define TESTS_SUPPORT_CAPTURE_H
+#pragma once
 
 /* Redirects both to files without a name. */
 void capture_start(void);
@@ -14,5 +13,3 @@ const char *capture_stdout(void);
 
 /* Number of lines that contain `part`; all lines for "". */
 unsigned capture_lines(const char *text, const char *part);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replays the seeds of a fuzz target, also with random changes, so that `make test` runs what
  * fuzzing found. */
-#ifndef TESTS_SUPPORT_CORPUS_H
-#define TESTS_SUPPORT_CORPUS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,5 +10,3 @@
  * of each. Returns the number of files. The current folder must be the repository's root. */
 unsigned corpus_replay(const char *folder, int (*target)(const uint8_t *, size_t),
                        unsigned changes);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU side (writer/gpu_side.h) that delivers records when the test tells it to. Any thread. */
-#ifndef TESTS_SUPPORT_FAKE_GPU_H
-#define TESTS_SUPPORT_FAKE_GPU_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -55,5 +54,3 @@ void fake_gpu_kernel(const char *name, uint32_t correlation);
 
 /* Records a hooked cudaLaunchKernel of this thread and delivers its call and its kernel. */
 void fake_gpu_launch(const char *kernel, uint32_t correlation);
-
-#endif

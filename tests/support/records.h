@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes records as application threads write them into their rings, for tests of code that reads
  * rings. */
-#ifndef TESTS_SUPPORT_RECORDS_H
-#define TESTS_SUPPORT_RECORDS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -15,5 +14,3 @@ void assert_named(const struct record *r, const char *name);
  * parent are 0, its sequence is -1. data may be NULL if n is 0. Free with free(). */
 struct record *record_new(enum record_kind kind, enum category category, const char *text,
                           enum record_data data_kind, const void *data, size_t n);
-
-#endif

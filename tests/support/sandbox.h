@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs code under seccomp filters, where system calls kill the process or fail. The kernel sees
  * calls that no hook in the program can see. */
-#ifndef TESTS_SUPPORT_SANDBOX_H
-#define TESTS_SUPPORT_SANDBOX_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ int sandbox_run(void (*prepare)(void), void (*body)(void));
 /* Makes the creation of threads fail with EAGAIN in this process. False if this kernel or build
  * cannot filter. Main thread. */
 bool sandbox_deny_threads(void);
-
-#endif

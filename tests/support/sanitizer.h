@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which sanitizer this build has, for gcc and clang. */
-#ifndef TESTS_SUPPORT_SANITIZER_H
-#define TESTS_SUPPORT_SANITIZER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -25,5 +24,3 @@ static inline bool under_valgrind(void)
     const char *preload = getenv("LD_PRELOAD");
     return preload && strstr(preload, "vgpreload");
 }
-
-#endif

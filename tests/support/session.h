@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A recording from start to exit, driven through writer/writer.h as preload/ does. The test's main
  * thread marks steps; files go to a folder of the test's own. One session per test process. */
-#ifndef TESTS_SUPPORT_SESSION_H
-#define TESTS_SUPPORT_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ void session_span(const char *name);
 
 /* Records an instant on this thread. */
 void session_instant(const char *name, uint8_t flags);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file sink in a folder of its own, on system calls that a test can make fail. Each test must run
  * in a process of its own. */
-#ifndef TESTS_SUPPORT_SINK_FAULTS_H
-#define TESTS_SUPPORT_SINK_FAULTS_H
+#pragma once
 
 #include "tests/fuzz/json_valid.h"
 #include "tests/support/gunzip.h"
@@ -268,5 +267,3 @@ static inline void judge(void)
     kills.whole += whole;
     kills.behind += !whole;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A recording driven through preload/steps/steps.h, for tests of steps: without torch and without
  * the library's constructor. Files go to the session's folder. */
-#ifndef TESTS_SUPPORT_STEPPING_H
-#define TESTS_SUPPORT_STEPPING_H
+#pragma once
 
 #include <check.h>
 #include <stdio.h>
@@ -69,5 +68,3 @@ static inline void name_files(const char *filename)
     config.filename = filename;
     session_options.trace_path = identity_trace_path;
 }
-
-#endif

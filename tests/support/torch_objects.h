@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lays out an operator's inputs as torch 2.13 does, for tests of the code that reads them. Each
  * object is on the heap with its exact size, so that ASan sees an overread. */
-#ifndef TESTS_SUPPORT_TORCH_OBJECTS_H
-#define TESTS_SUPPORT_TORCH_OBJECTS_H
+#pragma once
 
 #include <check.h>
 #include <stdlib.h>
@@ -117,5 +116,3 @@ static inline void *make_function(void)
     SET(function, l->rf_inputs_size, uint64_t, n_inputs);
     return function;
 }
-
-#endif

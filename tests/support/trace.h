@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads trace files for tests: checks for strict JSON, counts events, and finds events by text.
  * Relies only on one line per event. */
-#ifndef TESTS_SUPPORT_TRACE_H
-#define TESTS_SUPPORT_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ void trace_check_lost(const struct trace *t, const char *cause, unsigned n);
 
 /* Number of events of phase `ph` named `name`. */
 unsigned trace_named(const struct trace *t, char ph, const char *name);
-
-#endif

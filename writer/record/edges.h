@@ -2,8 +2,7 @@
 /* The queue of step edges from the thread that marks steps to the cprof thread, and the state that
  * turns recording off. writer.h has the application's side: writer_set_gate(), writer_edge_begin(),
  * writer_edge(), writer_mark(), writer_wake(), writer_is_off(). */
-#ifndef WRITER_RECORD_EDGES_H
-#define WRITER_RECORD_EDGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ void edges_take(void (*take)(const struct step_edge *edge));
 /* True inside take(). The rings then hold records of edges that are not taken yet, so code under
  * take() must not drain them. cprof thread. */
 bool edges_being_taken(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Puts records into a thread's ring, for the files of writer/ that make their own. Called by the
  * log's owner. */
-#ifndef WRITER_RECORD_EMIT_H
-#define WRITER_RECORD_EMIT_H
+#pragma once
 
 #include <string.h>
 
@@ -87,5 +86,3 @@ static inline bool span_is_cuda_call(const struct open_span *span)
     uint8_t category = atomic_load_explicit(&span->category, memory_order_relaxed);
     return category == CAT_CUDA_RUNTIME || category == CAT_CUDA_DRIVER;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the GPU side passes to the writer: one plain record per CUPTI activity, with times in
  * clock_ticks(). cupti/translate.c makes them, writer/join/join.c joins them. cprof thread only. */
-#ifndef WRITER_RECORD_GPU_RECORD_H
-#define WRITER_RECORD_GPU_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -197,5 +196,3 @@ static inline uint32_t gpu_memory_device(const struct gpu_record *r)
         return r->device;
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holds raw records until it is known whether a file wants them: the markers of warmup steps and of
  * skipped steps. cprof thread. */
-#ifndef WRITER_RECORD_HOLD_H
-#define WRITER_RECORD_HOLD_H
+#pragma once
 
 #include "writer/record/record_types.h"
 #include "writer/record/thread_log.h"
@@ -35,5 +34,3 @@ void hold_keep_skipped(struct hold *h);
 
 /* Drops all records and stops holding. */
 void hold_drop(struct hold *h);
-
-#endif

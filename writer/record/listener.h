@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The listener, which gets steps, marks and windows (struct listener in writer.h). */
-#ifndef WRITER_RECORD_LISTENER_H
-#define WRITER_RECORD_LISTENER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,5 +16,3 @@ static inline bool listening(void)
 {
     return atomic_load_explicit(&listener_told, memory_order_acquire) != NULL;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor memory as the writer counts it: allocations, releases, and what holds memory. Plain data;
  * cprof thread. */
-#ifndef WRITER_RECORD_MEMORY_HELD_H
-#define WRITER_RECORD_MEMORY_HELD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ struct memory_device {
     uint64_t peak_at; /* ticks */
     uint64_t epoch;   /* counts new peaks */
 };
-
-#endif

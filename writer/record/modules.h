@@ -2,8 +2,7 @@
 /* Numbers module paths, so that a record carries 8 bytes (EXTRA_MODULE) instead of
  * `ResNet.layer1.0.conv1`. Also remembers in which module a forward operator ran, for the backward
  * node that it made. Bounded memory, no lock: application threads add, any thread reads. */
-#ifndef WRITER_RECORD_MODULES_H
-#define WRITER_RECORD_MODULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ void modules_link(uint64_t torch_thread, int64_t sequence, uint32_t id);
 /* Returns the module of the forward operator that made a backward node; 0: unknown, or overwritten
  * by newer operators. Any thread. */
 uint32_t modules_linked(uint64_t forward_thread, int64_t sequence);
-
-#endif

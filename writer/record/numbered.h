@@ -2,8 +2,7 @@
 /* Numbers names that are used often, of operators, calls or markers. Their text is kept once, for
  * good, so a span or record holds 4 bytes instead of a copy. A name for which there is no room is
  * copied like any other. */
-#ifndef WRITER_RECORD_NUMBERED_H
-#define WRITER_RECORD_NUMBERED_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ static inline struct text name_text(uint32_t name, const char *beside)
         return numbered_texts[(name & ~NAME_NUMBERED) % NUMBERED_MOST];
     return (struct text){beside, name};
 }
-
-#endif

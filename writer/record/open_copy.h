@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A copy of another thread's open span, taken while that thread continues. cprof thread. */
-#ifndef WRITER_RECORD_OPEN_COPY_H
-#define WRITER_RECORD_OPEN_COPY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ static inline struct text open_copy_name(const struct open_copy *copy)
 /* Copies the span at index `at` of the thread's stack. False: the owner is changing the entry, or
  * has closed the span. */
 bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy *copy);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The classes of optimizers that have stepped in this process, for the trace and the exit line. */
-#ifndef WRITER_RECORD_OPTIMIZERS_H
-#define WRITER_RECORD_OPTIMIZERS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@ void optimizers_account(struct buf *b);
 
 /* Writes the exit line's text about optimizers, terminated, or "". The exiting thread. */
 void optimizers_exit(char *out, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The room's public header: records, and their way from a thread to the cprof thread. */
-#ifndef WRITER_RECORD_RECORD_H
-#define WRITER_RECORD_RECORD_H
+#pragma once
 
 #include "writer/record/async.h"
 #include "writer/record/edges.h"
@@ -18,5 +17,3 @@
 #include "writer/record/thread_log.h"
 #include "writer/record/thread_names.h"
 #include "writer/record/trace_metadata.h"
-
-#endif

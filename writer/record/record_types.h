@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The record that application threads put into rings and the cprof thread takes out. It has no
  * pointers into the program, so it may outlive what it describes. */
-#ifndef WRITER_RECORD_RECORD_TYPES_H
-#define WRITER_RECORD_RECORD_TYPES_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -282,5 +281,3 @@ static inline uint64_t record_slots(uint32_t name, uint64_t data_len, uint8_t ex
         bytes += 8 * extras_count(extras);
     return 1 + (bytes + RECORD_SLOT - 1) / RECORD_SLOT;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * reserve, fill, commit; no lock, no allocation, no system call. The consumer is the cprof thread.
  * A record never wraps: a PAD record fills the ring's end. Positions count slots and only grow
  * while one thread produces. */
-#ifndef WRITER_RECORD_RING_H
-#define WRITER_RECORD_RING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -111,5 +110,3 @@ static inline void ring_take(struct ring *r, const struct record *rec)
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
     atomic_store_explicit(&r->tail, tail + rec->slots, memory_order_release);
 }
-
-#endif

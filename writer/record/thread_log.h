@@ -2,8 +2,7 @@
 /* One log per application thread: its ring, its stack of open spans, its loss counters. A log is
  * made at the thread's first event. After the thread's end, the cprof thread empties the ring and a
  * new thread reuses the log. */
-#ifndef WRITER_RECORD_THREAD_LOG_H
-#define WRITER_RECORD_THREAD_LOG_H
+#pragma once
 
 #include <stdint.h>
 #include <stdatomic.h>
@@ -304,5 +303,3 @@ void thread_log_look(void);
 /* True when a ring is over a quarter full, so that it may overflow while the cprof thread handles
  * CUPTI's buffers, which can wait. cprof thread. */
 bool thread_log_fills(void);
-
-#endif

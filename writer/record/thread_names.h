@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that the program gave to its threads (writer_name_thread()). cprof thread. */
-#ifndef WRITER_RECORD_THREAD_NAMES_H
-#define WRITER_RECORD_THREAD_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ void thread_names_ended(uint32_t tid);
 
 /* Forgets the names of ended threads. */
 void thread_names_forget(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The metadata and notes from writer_metadata() and writer_note(), as a trace has them. */
-#ifndef WRITER_RECORD_TRACE_METADATA_H
-#define WRITER_RECORD_TRACE_METADATA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ const char *metadata_record_path(uint64_t until);
 /* Returns the text of writer_gap() if a gap overlaps the time from..to (ticks), else NULL. cprof
  * thread. */
 const char *metadata_gap(uint64_t from, uint64_t to);
-
-#endif

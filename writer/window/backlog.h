@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits the memory of closed windows that are not written yet. When windows end faster than the
  * disk takes them, the next ones are left out. cprof thread. */
-#ifndef WRITER_WINDOW_BACKLOG_H
-#define WRITER_WINDOW_BACKLOG_H
+#pragma once
 
 #include "writer/window/window.h"
 
@@ -22,5 +21,3 @@ void backlog_count(struct window *to, uint64_t n);
 /* While windows are left out, counts what threads lost since the last edge. cprof thread, at each
  * edge. */
 void backlog_count_losses(struct window *to, const struct step_edge *edge);
-
-#endif

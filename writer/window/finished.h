@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Remembers the last FINISHED windows whose file is complete, so that records that arrive later are
  * counted as late. cprof thread. */
-#ifndef WRITER_WINDOW_FINISHED_H
-#define WRITER_WINDOW_FINISHED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ bool finished_missed(uint64_t ticks);
 /* True when a span that began at `ticks` is too late for its file. False when the file has it as
  * unfinished. */
 bool finished_missed_span(uint64_t ticks, uint64_t id);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cprof thread's side of writer_flush_now(), in which application threads wait for a flush. */
-#ifndef WRITER_WINDOW_FLUSH_NOW_H
-#define WRITER_WINDOW_FLUSH_NOW_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ uint32_t flush_now_done(void); /* as above */
 
 /* The first `asked` flushes are done: wakes the waiting threads. cprof thread. */
 void flush_now_set_done(uint32_t asked);
-
-#endif

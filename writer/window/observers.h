@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls the listener of writer.h. Without one, each call costs a pointer test. cprof thread. */
-#ifndef WRITER_WINDOW_OBSERVERS_H
-#define WRITER_WINDOW_OBSERVERS_H
+#pragma once
 
 #include "writer/record/record.h"
 #include "writer/window/window.h"
@@ -30,5 +29,3 @@ void observers_file(const char *path);
 
 /* Exit, after all files are finished: tells what waits, then the end. */
 void observers_end(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spans of a window that are open now. Its file has them as unfinished. cprof thread. */
-#ifndef WRITER_WINDOW_OPEN_SPANS_H
-#define WRITER_WINDOW_OPEN_SPANS_H
+#pragma once
 
 #include "writer/window/window.h"
 
@@ -18,5 +17,3 @@ void window_settle(struct window *w, const struct window_shared *shared);
 
 /* True when the window that open_ids is of was settled with this span open. */
 bool window_left_open(const struct buf *open_ids, uint64_t id);
-
-#endif

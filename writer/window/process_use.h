@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processor time and page faults of the process in a window. */
-#ifndef WRITER_WINDOW_PROCESS_USE_H
-#define WRITER_WINDOW_PROCESS_USE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ struct process_use process_use_now(uint64_t due_ns);
  * cprof thread. */
 void process_use_account(const struct process_use use[USE_COUNT],
                          const struct writer_options *options, struct buf *b);
-
-#endif

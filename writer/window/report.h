@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The counts of the run, and the exit line. */
-#ifndef WRITER_WINDOW_REPORT_H
-#define WRITER_WINDOW_REPORT_H
+#pragma once
 
 #include <limits.h>
 #include <sys/stat.h>
@@ -49,5 +48,3 @@ void report_exit(const struct writer_options *options);
 /* True when the file is older than this run. Where the file system keeps whole seconds, a file of
  * the run's first second counts as this run's. Any thread. */
 bool is_of_earlier_run(const struct stat *st, const struct writer_options *options);
-
-#endif

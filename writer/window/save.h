@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes, flushes, finishes and drops the file of a window. cprof thread. */
-#ifndef WRITER_WINDOW_SAVE_H
-#define WRITER_WINDOW_SAVE_H
+#pragma once
 
 #include "writer/window/window.h"
 
@@ -18,5 +17,3 @@ void save_drop(struct window *w);
 
 /* The window is empty and leaves no file: adds its losses to the run's total. */
 void save_none(const struct window *w);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file of a window: flushed so that it is always a valid trace, and named when complete. cprof
  * thread. */
-#ifndef WRITER_WINDOW_TRACE_FILE_H
-#define WRITER_WINDOW_TRACE_FILE_H
+#pragma once
 
 #include "writer/window/window.h"
 
@@ -17,5 +16,3 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
 
 /* Removes the .part file. */
 void window_discard(struct window *w);
-
-#endif

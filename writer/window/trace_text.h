@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The head and the trailer of a trace file. Each flush replaces both, so that the open file is a
  * valid trace at any time. cprof thread. */
-#ifndef WRITER_WINDOW_TRACE_TEXT_H
-#define WRITER_WINDOW_TRACE_TEXT_H
+#pragma once
 
 #include "writer/window/window.h"
 
@@ -13,5 +12,3 @@ void trace_head(const struct window *w, const struct window_shared *shared, stru
  * name: w->part_path, or the final path of a complete file. */
 void trace_trailer(struct window *w, const struct window_shared *shared, const char *name,
                    struct buf *b);
-
-#endif

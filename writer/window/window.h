@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One window of the schedule. Collects events as JSON while open; trace_file.h writes them.
  * Everything here runs on the cprof thread. */
-#ifndef WRITER_WINDOW_WINDOW_H
-#define WRITER_WINDOW_WINDOW_H
+#pragma once
 
 #include <limits.h>
 
@@ -176,5 +175,3 @@ void window_free(struct window *w);
 #include "writer/window/save.h"
 #include "writer/window/trace_file.h"
 #include "writer/window/window_names.h"
-
-#endif

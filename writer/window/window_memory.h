@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a window as a whole: its peaks, who held them, and failed allocations. cprof thread. */
-#ifndef WRITER_WINDOW_WINDOW_MEMORY_H
-#define WRITER_WINDOW_WINDOW_MEMORY_H
+#pragma once
 
 #include "writer/window/window.h"
 
@@ -15,5 +14,3 @@ void window_memory_settle(struct window *w, const struct window_shared *shared, 
 
 /* Appends `"memory": […], ` to the account; nothing without memory records. */
 void window_memory_account(const struct window *w, struct buf *b);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of the rows and events in a window's file. cprof thread. */
-#ifndef WRITER_WINDOW_WINDOW_NAMES_H
-#define WRITER_WINDOW_WINDOW_NAMES_H
+#pragma once
 
 #include "writer/json/json.h"
 #include "writer/window/window.h"
@@ -35,5 +34,3 @@ void window_name_process(const struct window_shared *shared, bool complete, stru
  * own. */
 struct text window_shown_name(const struct window *w, const struct record *r,
                               char room[RANGE_NAME_ROOM]);
-
-#endif

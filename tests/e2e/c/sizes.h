@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the memory, files and threads of a long-running program, for tests that compare them
  * over time. */
-#ifndef TESTS_E2E_C_SIZES_H
-#define TESTS_E2E_C_SIZES_H
+#pragma once
 
 #include <dirent.h>
 #include <stdio.h>
@@ -55,5 +54,3 @@ static inline void print_size(long step)
     printf("step %ld: %ld KB %ld fds %ld threads\n", step, kb, files, entries("/proc/self/task"));
     fflush(stdout);
 }
-
-#endif
