@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A library whose signal handler makes marks. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/time.h>
 
 #include "preload/cprof.h"
@@ -8,7 +9,7 @@
 void begin(void);
 long end(void);
 
-static volatile long handled;
+static _Atomic long handled; /* another thread may take a signal while this one is in the handler */
 
 static void handler(int unused)
 {
