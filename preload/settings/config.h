@@ -42,7 +42,11 @@ enum config_activity {
 enum config_graphs { CONFIG_GRAPHS_NODES, CONFIG_GRAPHS_WHOLE };
 
 /* The order of CPROF_TORCH_PATH's values in config.def. */
-enum config_torch_path { CONFIG_TORCH_PATH_AUTO, CONFIG_TORCH_PATH_CALLBACKS };
+enum config_torch_path {
+    CONFIG_TORCH_PATH_AUTO,
+    CONFIG_TORCH_PATH_CALLBACKS,
+    CONFIG_TORCH_PATH_OBJECTS
+};
 
 #define CONFIG_FIELD_BOOL(field)   bool field;
 #define CONFIG_FIELD_INT(field)    int64_t field;

@@ -201,7 +201,8 @@ void torch_path_start(const struct config *config, const struct operator_callbac
         quiet = prepare_call(LISTS, found[LISTS].slot);
     if (names_start())
         quiet = prepare_call(NAMES, found[NAMES].slot) && quiet;
-    for (unsigned i = OBJECTS; i < CALLS; i++)
+    bool objects = config->torch_path == CONFIG_TORCH_PATH_OBJECTS;
+    for (unsigned i = OBJECTS; i < CALLS && objects; i++)
         quiet = prepare_call(i, found[i].slot) && quiet;
     if (!quiet)
         log_debug(

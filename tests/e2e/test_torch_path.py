@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""While a window records, cprof redirects some calls of torch to itself (CPROF_TORCH_PATH=auto). The program must compute the same, and
+"""While a window records, cprof redirects some calls of torch to itself (CPROF_TORCH_PATH=objects). The program must compute the same, and
 the trace must hold the same rows as with callbacks alone. torch.profiler must see the same. Outside of windows, the GOT entries of
 libtorch_cpu are torch's own.
 """
@@ -20,7 +20,7 @@ from conftest import matrix
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
 pytestmark = torch_runs.needs_torch_2("the script uses torch.func")
 
-WINDOW = {"STEP": "manual", "WAIT": 1, "WARMUP": 1, "ACTIVE": 1, "RECORD_SHAPES": 1}
+WINDOW = {"TORCH_PATH": "objects", "STEP": "manual", "WAIT": 1, "WARMUP": 1, "ACTIVE": 1, "RECORD_SHAPES": 1}
 X86 = platform.machine() == "x86_64"
 LISTS, NAMES = "_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE", "_ZN3c108demangleB5cxx11EPKc"
 RUN = ("_ZN3c1010Dispatcher17runRecordFunctionERN2at14RecordFunctionESt17reference_wrapperIKNS_14FunctionSchemaEENS_11DispatchKeyE"
@@ -77,7 +77,10 @@ def test_both_paths_record_the_same(tmp_path):
     plain = run(tmp_path / "plain", "diverse", preload=False)
     auto = run(tmp_path / "auto", "diverse")
     callbacks = run(tmp_path / "callbacks", "diverse", TORCH_PATH="callbacks")
-    assert told(plain) == told(auto) == told(callbacks)
+    default = run(tmp_path / "default", "diverse", TORCH_PATH="auto")
+    assert told(plain) == told(auto) == told(callbacks) == told(default)
+    assert torch_runs.trace(default).account["record_path"] == PATH.replace("+objects", "")
+    assert rows(torch_runs.trace(default)) == rows(torch_runs.trace(callbacks))
     short, whole = torch_runs.trace(auto), torch_runs.trace(callbacks)
     assert short.account["record_path"] == PATH and whole.account["record_path"] == "callbacks"
     assert rows(short) == rows(whole)

@@ -20,7 +20,7 @@ pytestmark = torch_runs.needs_torch_2("the extensions are compiled against its h
 
 HERE = pathlib.Path(__file__).parent
 LIBRARIES = pathlib.Path(torch.__file__).parent / "lib"
-TURNS = {"STEP": "manual", "WAIT": 1, "WARMUP": 0, "ACTIVE": 1, "REPEAT": 0}  # every second step is a window
+TURNS = {"TORCH_PATH": "objects", "STEP": "manual", "WAIT": 1, "WARMUP": 0, "ACTIVE": 1, "REPEAT": 0}  # every second step is a window
 SCRIPT = "torch_path_attacks.py"
 
 
