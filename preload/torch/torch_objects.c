@@ -38,11 +38,7 @@ struct object {
         void *here[4];
     } contexts;
     union {
-        struct {
-            char *at; /* `here` for up to 15 bytes */
-            size_t len;
-            char here[16];
-        } text;
+        struct torch_string text;
         const void *schema; /* of the operator */
     } name;
     uint8_t name_is; /* enum name_is */
@@ -226,25 +222,18 @@ static struct object *take_last_made(const void *frame)
     return in_frame && o->callbacks.here[REDIRECTION] == current_redirection() ? o : NULL;
 }
 
-/* std::string; the hidden first argument of functions that return one (Itanium C++ ABI,
- * 3.1.3.1). */
-struct string {
-    char *at;
-    size_t len;
-    char here[16];
-};
-
-/* The node's name; to be freed. */
-static void name_node(struct string *name, const void *node)
+/* The node's name; to be freed. A function returns a std::string in memory of the caller (Itanium
+ * C++ ABI, 3.1.3.1). */
+static void name_node(struct torch_string *name, const void *node)
 {
     const void *const *class;
-    void (*get)(struct string *, const void *);
+    void (*get)(struct torch_string *, const void *);
     memcpy(&class, node, sizeof class);
     memcpy(&get, &class[torchs.node_name], sizeof get);
     get(name, node);
 }
 
-static void free_name(const struct string *name)
+static void free_name(const struct torch_string *name)
 {
     void *now = atomic_load_explicit(torchs.free, memory_order_relaxed);
     void (*delete)(void *);
@@ -257,7 +246,7 @@ static void free_name(const struct string *name)
 static void begin_range(struct object *o, const void *node)
 {
     char text[RANGE_MOST];
-    struct string name;
+    struct torch_string name;
     name_node(&name, node);
     size_t room = sizeof text - sizeof EVALUATE;
     size_t len = name.len < room ? name.len : room;
@@ -282,7 +271,7 @@ static __attribute__((noinline)) void note_name(struct object *o, const char *na
  * the node's. */
 static void learn_site(const struct object *o, const void *node)
 {
-    struct string name;
+    struct torch_string name;
     name_node(&name, node);
     if (o->callbacks.here[NODE] == (void *)(uintptr_t)hash_text(name.at, name.len))
         atomic_store(&engine_site, o->callbacks.here[SITE]);

@@ -13,8 +13,19 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define OBJECT_CALLS 8u
+
+/* std::string of libstdc++ in the new ABI. */
+struct torch_string {
+    char *at; /* `here` for up to 15 bytes */
+    size_t len;
+    union {
+        char here[16];
+        size_t room;
+    };
+};
 
 /* A call that is redirected. */
 struct path_call {

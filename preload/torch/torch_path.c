@@ -71,16 +71,6 @@ static bool lists_start(void)
 #define KNOWN     32u
 #define NAME_MOST 160u /* with the terminator */
 
-/* std::string of libstdc++, in the new ABI, which the function's mangled name shows. */
-struct string {
-    char *at;
-    size_t len;
-    union {
-        char here[16]; /* up to 15 bytes */
-        size_t room;
-    };
-};
-
 /* Demangled names. An entry is written once, so readers need no lock. A library that is loaded
  * where another one's name was finds the entry taken, and stays uncached. */
 enum { FREE, TAKEN, READY };
@@ -94,7 +84,7 @@ static struct known {
 
 static void *_Atomic *new_slot; /* libtorch_cpu's GOT entry of operator new */
 
-static struct string *copy_known_name(struct string *out, const struct known *k)
+static struct torch_string *copy_known_name(struct torch_string *out, const struct known *k)
 {
     out->at = out->here;
     out->len = k->len;
@@ -109,7 +99,7 @@ static struct string *copy_known_name(struct string *out, const struct known *k)
     return out;
 }
 
-static void remember_name(struct known *k, const char *mangled, const struct string *made)
+static void remember_name(struct known *k, const char *mangled, const struct torch_string *made)
 {
     int free = FREE;
     size_t len = strlen(mangled);
@@ -127,13 +117,13 @@ static void remember_name(struct known *k, const char *mangled, const struct str
 
 /* Replaces c10::demangle, which returns a std::string in memory of the caller (Itanium C++ ABI,
  * 3.1.3.1). */
-static struct string *demangle_node(struct string *out, const char *mangled)
+static struct torch_string *demangle_node(struct torch_string *out, const char *mangled)
 {
     struct known *k = &known[((uintptr_t)mangled >> 3) % KNOWN];
     if (atomic_load_explicit(&k->state, memory_order_acquire) == READY && k->mangled == mangled &&
         strcmp(k->same, mangled) == 0)
         return copy_known_name(out, k);
-    struct string *(*real)(struct string *, const char *);
+    struct torch_string *(*real)(struct torch_string *, const char *);
     memcpy(&real, &calls[NAMES].torchs, sizeof real);
     real(out, mangled);
     remember_name(k, mangled, out);

@@ -11,7 +11,8 @@
  *           (AccumulateGrad), twice per node. The replacement keeps the results. Redirected only
  *           while a window records.
  *   objects the constructors and other functions of at::RecordFunction (torch_objects.h).
- *           Only with CPROF_TORCH_PATH=objects, while a window records.
+ *           Only with CPROF_TORCH_PATH=objects. Redirected only while a window records, but the
+ *           destructor until the end.
  *
  * A call is redirected in libtorch_cpu's GOT entry, if the entry holds torch's own function and its
  * page is writable. Only that function is put back. A call that cannot be redirected works as

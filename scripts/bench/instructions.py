@@ -42,6 +42,7 @@ def bench_instructions(folder):
     counter = stand_in("libcounted.so", COUNTER)
     traces = fresh(folder)
     counts = {mode: count(mode, traces if mode == "cprof" else fresh(folder), counter, helper) for mode in MODES}
+    objects, _ = count("cprof", fresh(folder), counter, helper, TORCH_PATH="objects")
     idle, _ = count("cprof", fresh(folder), counter, helper, WAIT=10**6)
     operators = operators_of(traces) / (STEPS + 2)
     added = {mode: [(all_of - bare) / operators for all_of, bare in zip(counts[mode], counts["none"])] for mode in MODES[1:]}
@@ -49,5 +50,7 @@ def bench_instructions(folder):
     return [(what, torch / cprof, "x", None,
              f"{torch:,.0f} / {cprof:,.0f} an operator (of {operators:.0f}), of which {own:,.0f} are torch's own, for callbacks that do nothing; lines of "
              f"code fetched anew: {torch_lines:.0f} / {lines:.0f}, torch's own {own_lines:.0f}"),
+            ("the same with CPROF_TORCH_PATH=objects", torch * operators / (objects - counts["none"][0]), "x", None,
+             f"{(objects - counts['none'][0]) / operators:,.0f} an operator"),
             ("tiny operators: instructions added to an operator between windows", (idle - counts["none"][0]) / operators, "", 0,
              f"of {counts['none'][0] / operators:,.0f}; less than none: torch makes its lists of callbacks less often")]
