@@ -40,7 +40,8 @@ uint64_t recorded_since(void)
 
 bool recorded_at(uint64_t ticks)
 {
-    for (unsigned i = 0; i < TIMES; i++)
+    unsigned n = atomic_load(&n_times);
+    for (unsigned i = 0; i < TIMES && i < n; i++)
         if (ticks < atomic_load(&times[i].until) && ticks >= atomic_load(&times[i].from))
             return true;
     return false;

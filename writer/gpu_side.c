@@ -38,18 +38,11 @@ static bool is_on(const struct gpu_side *g)
     return g->source && g->source->calls_since() != UINT64_MAX;
 }
 
-static bool check_use(struct gpu_side *g)
-{
-    if (!g->in_use)
-        g->in_use = is_on(g);
-    return g->in_use;
-}
-
 void gpu_side_look(struct gpu_side *g, bool draining)
 {
     if (!g->source)
         return;
-    check_use(g); /* a kind that is on may be switched off now */
+    g->in_use |= is_on(g); /* a kind that is on may be switched off now */
     enum gpu_want want = gpu_want_now(g, draining);
     /* At exit, finish() releases CUPTI after the files are whole: if CUPTI hangs, no file is
      * lost. */
@@ -60,16 +53,16 @@ void gpu_side_look(struct gpu_side *g, bool draining)
     g->looked = clock_ticks();
 }
 
-/* True when CUPTI has recorded a hooked call that began at `start`. */
-static bool was_recorded(const struct gpu_side *g, uint64_t start)
-{
-    return g->source->recorded ? g->source->recorded(start) : start >= g->calls_since;
-}
-
+/* CUPTI may have recorded from the first step to another client's begin before this thread looked
+ * once. */
 bool gpu_side_span(struct gpu_side *g, struct window *w, const struct record_owner *owner,
                    const struct record *r)
 {
-    return check_use(g) && join_span(&g->in, w, owner, r, was_recorded(g, r->start));
+    if (!g->source)
+        return false;
+    bool recorded = g->source->recorded(r->start);
+    g->in_use |= recorded;
+    return g->in_use && join_span(&g->in, w, owner, r, recorded);
 }
 
 void gpu_side_node(struct gpu_side *g, const struct record_owner *owner, const struct record *r)

@@ -58,6 +58,11 @@ static uint64_t calls_since(void)
     return atomic_load(&fake_gpu.since);
 }
 
+static bool recorded(uint64_t ticks)
+{
+    return ticks >= calls_since() || ticks < atomic_load(&fake_gpu.until);
+}
+
 static const char *devices_json(void)
 {
     return "[{\"id\": 0, \"name\": \"Simulated\"}]";
@@ -78,6 +83,7 @@ const struct gpu_source fake_gpu_source = {.want = want,
                                            .collect = collect,
                                            .returned = returned,
                                            .calls_since = calls_since,
+                                           .recorded = recorded,
                                            .devices_json = devices_json,
                                            .versions_json = versions_json,
                                            .device_name = device_name};

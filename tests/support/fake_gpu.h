@@ -12,6 +12,7 @@
 
 struct fake_gpu {
     _Atomic uint64_t since;     /* ticks from which calls are recorded; UINT64_MAX: no calls are */
+    _Atomic uint64_t until;     /* calls before these ticks were recorded, too; 0: none were */
     _Atomic bool kept_back;     /* no buffer is returned */
     _Atomic uint64_t kept_from; /* ticks: buffers with later records are not returned; 0: all are */
     _Atomic unsigned wants[3];  /* how often each enum gpu_want was set */

@@ -147,8 +147,7 @@ struct gpu_source {
     /* Since when (ticks) CUPTI records calls. Hooked calls that start later wait for their record
      * from CUPTI. UINT64_MAX: CUPTI records no calls. */
     uint64_t (*calls_since)(void);
-    /* True when CUPTI recorded calls at `ticks`, even if kinds were switched off since. NULL: as
-     * calls_since. */
+    /* True when CUPTI recorded calls at `ticks`, even if kinds were switched off since. */
     bool (*recorded)(uint64_t ticks);
     /* JSON text for a trace's head. devices_json: the value of deviceProperties, "[]" if there is
      * none. versions_json: lines `"cupti_version": N,`, or "". Valid until the next call. */

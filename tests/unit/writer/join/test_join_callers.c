@@ -49,6 +49,7 @@ static void setup(void)
     session_setup();
     session_options.gpu = &fake_gpu_source;
     atomic_store(&fake_gpu.since, 0);
+    atomic_store(&fake_gpu.until, 0);
 }
 
 static enum category category_of(char kind)
@@ -183,6 +184,27 @@ static void wait_for_spans_in_flush(void)
         session_sleep(1);
 }
 
+/* On a busy machine another client may have taken CUPTI before the cprof thread looks at it once. */
+START_TEST(joins_calls_recorded_before_the_first_look)
+{
+    atomic_store(&fake_gpu.since, UINT64_MAX);
+    atomic_store(&fake_gpu.until, UINT64_MAX);
+    session_start(ACTION_SKIP, false);
+    session_step(ACTION_ACTIVE_AND_SAVE);
+    struct open_span *span = span_open(thread_log_get(), &chains, CAT_CPU_OP, "operator", 8);
+    ck_assert_ptr_nonnull(span);
+    fake_gpu_launch("the_kernel", 5);
+    span_close(thread_log_get(), &chains);
+    session_step(ACTION_SKIP);
+    session_end();
+    struct trace t = session_trace(2);
+    trace_check_lost(&t, "total", 0);
+    ck_assert_uint_eq(trace_named(&t, 'X', "cudaLaunchKernel"), 1);
+    check_named(&t, trace_number(trace_event(&t, 'X', "\"operator\""), "External id"), "operator");
+    trace_free(&t);
+}
+END_TEST
+
 /* A range that began before the window ends around a launch and has no record. The thread goes on
  * recording, so its ring is never empty. The launch must not wait for the range longer than its
  * window is open. */
@@ -278,6 +300,7 @@ Suite *suite_join_callers(void)
     tcase_add_loop_test(c, a_launch_names_the_span_around_it, 0,
                         (int)(sizeof chains / sizeof *chains));
     tcase_add_loop_test(c, finds_an_operator_that_ends_during_a_flush, 0, 2);
+    tcase_add_test(c, joins_calls_recorded_before_the_first_look);
     tcase_add_test(c, joins_a_launch_inside_a_range_from_before_the_window);
     tcase_add_test(c, each_graph_launch_repeats_its_transfer);
     suite_add_tcase(s, c);
