@@ -157,16 +157,6 @@ uint64_t span_close(struct thread_log *log, const void *key);
  * recorded. */
 void span_ended_elsewhere(const void *key);
 
-/* The threads that have called span_ended_elsewhere() and that are still there. */
-enum span_enders {
-    ENDERS_NONE,
-    ENDERS_SLEEP,
-    ENDERS_RUN, /* one of them runs, or waits for a processor or a disk */
-};
-
-/* Asks the kernel about each of them. Not for hot paths. Any thread. */
-enum span_enders span_enders(void);
-
 /* Closes the spans of this thread whose ends came on other threads, at the moments when they came.
  * An operator stays in its thread's row: it ends at the latest where its thread has begun another
  * span, because its caller went on then. A range becomes asynchronous. What is open inside goes on.

@@ -13,7 +13,7 @@
 #include "preload/stacks/stack_capture.h"
 #include "writer/writer.h"
 
-#define ENDERS_MS 500
+#define FINISH_MS 500
 
 typedef struct object object; /* PyObject */
 
@@ -46,20 +46,20 @@ static void wait_for_readers(void)
         nanosleep(&pause, NULL);
 }
 
-/* A call of TorchScript may end on a thread of torch's pool, which wakes the caller before it gives
- * back what the call used. That takes the interpreter's lock. CPython before 3.14 ends a thread
- * that waits for it while the interpreter ends (take_gil()). Inside a destructor, C++ then ends the
- * process. Recording makes these threads later, so they get their turn here. */
-static void let_enders_finish(void)
+/* A thread of torch's pools wakes up the caller of a TorchScript or gloo call before it gives back
+ * what the call used, which takes the interpreter's lock. CPython before 3.14 ends a thread that
+ * waits for the lock while the interpreter ends (take_gil()). Inside a destructor, C++ then ends
+ * the process. Recording makes these threads later, so they get their turn here. */
+static void let_threads_finish(void)
 {
     void *(*save)(void), (*restore)(void *);
     struct timespec pause = {.tv_nsec = 1000000};
     *(void **)&save = loader_symbol(RTLD_DEFAULT, "PyEval_SaveThread");
     *(void **)&restore = loader_symbol(RTLD_DEFAULT, "PyEval_RestoreThread");
-    if (!save || !restore || span_enders() == ENDERS_NONE)
+    if (!save || !restore)
         return;
     void *state = save();
-    for (int ms = 0; ms == 0 || (ms < ENDERS_MS && span_enders() == ENDERS_RUN); ms++)
+    for (int ms = 0; ms == 0 || (ms < FINISH_MS && other_threads_run()); ms++)
         nanosleep(&pause, NULL);
     restore(state);
 }
@@ -68,7 +68,7 @@ static void let_enders_finish(void)
 static object *at_exit(object *self, object *unused)
 {
     (void)self, (void)unused;
-    let_enders_finish();
+    let_threads_finish();
     stack_capture_python(false);
     atomic_store(&ended, true);
     wait_for_readers();

@@ -246,14 +246,17 @@ def test_events_dropped_at_the_first_mark_are_not_lost(tmp_path):
     assert ", 0 lost: " in result.said[0]
 
 
-# Waits for a write after each thousand marks, so that cprof's thread is never more than a ring behind.
+# After each thousand marks it waits until cprof's thread has written and then pauses, so that the ring never fills.
 MORE = """
 import glob
 def written(): return [os.stat(path).st_mtime_ns for path in glob.glob(os.environ["CPROF_FOLDER"] + "/prestep.*.part")]
 for i in range(40):
     before = written()
     for k in range(1000): mark(b"4 KB" * 1000)
-    while written() == before: time.sleep(0.01)
+    now = before
+    while now == before or now != written():
+        now = written()
+        time.sleep(0.03)
 """
 
 MUCH = """

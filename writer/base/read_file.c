@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "writer/base/io_thread.h"
 #include "writer/base/open_foreign.h"
@@ -93,4 +95,21 @@ bool find_files(const char *pattern, glob_t *found)
     found->gl_stat = stat;
     found->gl_lstat = lstat;
     return glob(pattern, GLOB_NOSORT | GLOB_ALTDIRFUNC, NULL, found) == 0;
+}
+
+bool other_threads_run(void)
+{
+    static const char all[] = "/proc/self/task/*";
+    glob_t threads;
+    bool run = false;
+    long self = syscall(SYS_gettid);
+    if (!find_files(all, &threads))
+        return false;
+    for (size_t i = 0; i < threads.gl_pathc && !run; i++) {
+        long tid = atol(threads.gl_pathv[i] + sizeof all - 2);
+        char state = tid != self ? thread_state((uint32_t)tid) : 0;
+        run = state == 'R' || state == 'D';
+    }
+    globfree(&threads);
+    return run;
 }

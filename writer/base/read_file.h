@@ -19,6 +19,10 @@ size_t read_file(const char *path, char *text, size_t size);
  * 'Z' has left); 0: there is none, or it cannot be told. Any thread. */
 char thread_state(uint32_t tid);
 
+/* Whether a thread of this process other than the caller runs, or waits for a processor or a disk.
+ * Asks the kernel about each thread. Any thread. */
+bool other_threads_run(void);
+
 /* The files that match the pattern (glob(7)), unsorted; free with globfree(). False: none. Any
  * thread. */
 bool find_files(const char *pattern, glob_t *found);

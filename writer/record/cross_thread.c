@@ -65,25 +65,8 @@ void span_ended_elsewhere(const void *key)
 {
     uint64_t ticks = clock_ticks();
     struct found found = find_open(key);
-    if (thread_log_self)
-        atomic_store_explicit(&thread_log_self->ended_others, true, memory_order_relaxed);
     if (found.log && !report_end(found.log, found.id, ticks))
         thread_log_lost(thread_log_self, LOSS_UNMATCHED, 1);
-}
-
-enum span_enders span_enders(void)
-{
-    enum span_enders enders = ENDERS_NONE;
-    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
-        if (!atomic_load_explicit(&log->ended_others, memory_order_relaxed))
-            continue;
-        char state = thread_state(atomic_load_explicit(&log->tid, memory_order_relaxed));
-        if (state == 'R' || state == 'D')
-            return ENDERS_RUN;
-        if (state)
-            enders = ENDERS_SLEEP;
-    }
-    return enders;
 }
 
 /* An end without an id is still being written; it and those after it are taken next time. */

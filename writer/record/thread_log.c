@@ -247,7 +247,6 @@ void thread_log_recycle(struct thread_log *log)
     log->text_used = log->data_used = 0;
     log->uncaught = &thread_log_not_asked;
     atomic_store_explicit(&log->torch_thread, 0, memory_order_relaxed);
-    atomic_store_explicit(&log->ended_others, false, memory_order_relaxed);
     log->named = 0;
     ring_restart(&log->ring); /* else many short threads would touch all of its pages */
     log->until = 0;

@@ -112,8 +112,6 @@ struct thread_log {
     uint32_t modules_times; /* owner only: torch_modules_times at the last check */
     /* torch's logical thread id, 0 = not known yet; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t torch_thread;
-    /* the owner has ended spans of other threads; owner sets, any thread reads; relaxed */
-    _Atomic bool ended_others;
     uint32_t number;      /* 1, 2 … in order of creation; constant */
     _Atomic uint32_t tid; /* gettid() of the owner; set at attach */
     /* enum thread_state; attach and thread end write, cprof thread reads and frees */

@@ -262,6 +262,26 @@ START_TEST(finds_files_as_glob_does)
 }
 END_TEST
 
+static void *run_until(void *over)
+{
+    while (!atomic_load((_Atomic bool *)over))
+        ;
+    return NULL;
+}
+
+START_TEST(sees_whether_other_threads_run)
+{
+    static _Atomic bool over;
+    pthread_t runner;
+    ck_assert(!other_threads_run());
+    ck_assert_int_eq(pthread_create(&runner, NULL, run_until, &over), 0);
+    ck_assert(other_threads_run());
+    atomic_store(&over, true);
+    pthread_join(runner, NULL);
+    ck_assert(!other_threads_run());
+}
+END_TEST
+
 Suite *suite_io_thread(void)
 {
     Suite *suite = suite_create("io_thread");
@@ -281,6 +301,7 @@ Suite *suite_io_thread(void)
     tcase_add_loop_test(tcase, calls_run_in_the_caller_without_close_range, 0, 2);
     tcase_add_loop_test(tcase, reads_files, 0, 2);
     tcase_add_loop_test(tcase, finds_files_as_glob_does, 0, 2);
+    tcase_add_test(tcase, sees_whether_other_threads_run);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -184,7 +184,7 @@ static void wait_for_spans_in_flush(void)
         session_sleep(1);
 }
 
-/* On a busy machine another client may have taken CUPTI before the cprof thread looks at it once. */
+/* Another client may have taken CUPTI before the cprof thread of a busy machine looks at it. */
 START_TEST(joins_calls_recorded_before_the_first_look)
 {
     atomic_store(&fake_gpu.since, UINT64_MAX);

@@ -183,46 +183,6 @@ START_TEST(operator_ended_elsewhere_ends_before_the_next)
 }
 END_TEST
 
-struct ender {
-    pthread_barrier_t turn;
-    _Atomic bool over;
-};
-
-static void *end_and_run(void *arg)
-{
-    struct ender *ender = arg;
-    session_span("its own");
-    end_keys((char[]){"x"});
-    pthread_barrier_wait(&ender->turn);
-    while (!atomic_load(&ender->over))
-        ;
-    pthread_barrier_wait(&ender->turn);
-    return NULL;
-}
-
-START_TEST(reports_whether_span_enders_run_or_sleep)
-{
-    struct ender ender = {0};
-    pthread_t thread;
-    session_start(ACTION_ACTIVE_AND_SAVE, false);
-    ck_assert_int_eq(span_enders(), ENDERS_NONE);
-    pthread_barrier_init(&ender.turn, NULL, 2);
-    ck_assert_int_eq(pthread_create(&thread, NULL, end_and_run, &ender), 0);
-    pthread_barrier_wait(&ender.turn);
-    ck_assert_int_eq(span_enders(), ENDERS_RUN);
-    atomic_store(&ender.over, true);
-    for (int ms = 0; ms < 10000 && span_enders() == ENDERS_RUN; ms++)
-        session_sleep(1);
-    ck_assert_int_eq(span_enders(), ENDERS_SLEEP);
-    pthread_barrier_wait(&ender.turn);
-    pthread_join(thread, NULL);
-    ck_assert_int_eq(span_enders(), ENDERS_NONE);
-    pthread_barrier_destroy(&ender.turn);
-    session_step(ACTION_SKIP);
-    session_end();
-}
-END_TEST
-
 /* The spans end while nothing is recorded. Ends of spans that began then leave no notes. */
 START_TEST(closes_a_span_ended_elsewhere_between_windows)
 {
@@ -588,7 +548,6 @@ Suite *suite_async(void)
     tcase_add_test(tc, inner_span_outlasts_an_end_elsewhere);
     tcase_add_test(tc, thread_end_keeps_an_end_made_elsewhere);
     tcase_add_test(tc, operator_ended_elsewhere_ends_before_the_next);
-    tcase_add_test(tc, reports_whether_span_enders_run_or_sleep);
     tcase_add_test(tc, closes_a_span_ended_elsewhere_between_windows);
     tcase_add_test(tc, operator_ended_elsewhere_stays_in_its_row);
     tcase_add_test(tc, file_has_an_end_unknown_to_the_thread);
