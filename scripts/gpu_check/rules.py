@@ -93,7 +93,8 @@ def overlap_problems(trace, streams, event_ms, gap=0.05):
     the events' time in which nothing may have run."""
     by_stream, edges = collections.defaultdict(list), []
     for e in rows_of(trace, "kernel"):
-        by_stream[e["args"].get("stream")].append((round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000)))
+        start = round(e["ts"] * 1000)  # a sum in microseconds would lose a nanosecond after weeks of uptime
+        by_stream[e["args"].get("stream")].append((start, start + round(e["dur"] * 1000)))
     overlapping = 0
     for kernels in by_stream.values():
         kernels.sort()

@@ -182,7 +182,11 @@ def interface_page():
                     break
             join = "" if result.endswith("*") else " "
             prototype = f"{result}{join}{name}{rest[:end + 1].replace(' * ', ' *')};"
-            lines += [".TP", f"\\fB{roff(prototype)}\\fR", roff(comment) or "\\&"]
+            head_line = f"\\fB{roff(prototype)}\\fR"
+            if comment:
+                lines += [".TP", head_line, roff(comment)]
+            else:  # the comment before describes this one, too
+                lines[-1:-1] = [".TQ", head_line]
         comment = ""
     return lines + [".SH SEE ALSO", "cprof(1), cprof\\-settings(7)"]
 
