@@ -251,17 +251,18 @@ def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> Li
         return found
     total, sums, least = group.mean(group.usual, "total"), _Sums(group), group.least
 
-    def look(rule: str, title: str, causes: Dict[Cause, float], pieces: Counter[Cause], less: float = 0.0, share: float = least) -> None:
+    def look(rule: str, title: str, causes: Dict[Cause, float], pieces: Optional[Counter[Cause]] = None, less: float = 0.0, share: float = least) -> None:
         ns = sum(causes.values()) - less
         if ns >= share * total > 0:
             found.append(group.finding(rule, title + _where(causes), ns, causes, pieces))
 
     if group.device == "cpu":
-        data, pieces = sums.of(("waiting",), lambda cause, *_: cause.what == "data")
-        look("input-bound", "the step waits for data: ", data, pieces, less=_worked(group, data, total))
-        comm, pieces = sums.of(("waiting",), lambda cause, *_: cause.what == "collective")
-        look("exposed-communication", "the step waits for other ranks: ", comm, pieces, waited_ns + (sum(comm.values()) - waited_ns) * (1 - 1 / group.crowded),
-             EXPOSED_ON_CPU)
+        # One wait has many pieces: small operators run in between.
+        data, _ = sums.of(("waiting",), lambda cause, *_: cause.what == "data")
+        look("input-bound", "the step waits for data: ", data, less=_worked(group, data, total))
+        comm, _ = sums.of(("waiting",), lambda cause, *_: cause.what == "collective")
+        look("exposed-communication", "the step waits for other ranks: ", comm,
+             less=waited_ns + (sum(comm.values()) - waited_ns) * (1 - 1 / group.crowded), share=EXPOSED_ON_CPU)
         look("python", "the step stands still between two operators: ", *sums.of(("outside",), _stalls))
         found += _interpreter_lock(group, sums, total)
         churn = machine.churn(group, MOST_SHARE)  # kernel time is counted in ticks
@@ -269,7 +270,7 @@ def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> Li
                          + _tiny_operators(group, sums, total) + machine.low_rate(group, least) + churn
                          + _unfused(group, sums, total, sum(one.ms for one in churn) * 1e6))
     else:
-        look("input-bound", "the GPU waits for data: ", *sums.of(("data",)))
+        look("input-bound", "the GPU waits for data: ", sums.of(("data",))[0])
         look("allocator-calls", "the GPU waits for the driver's allocator: ", *sums.of(("sync",), lambda cause, *_: _allocates(cause)))
         look("synchronising-calls", "the GPU runs dry behind calls that wait for it: ", *sums.of(("sync",), lambda cause, *_: not _allocates(cause)))
         look("python", "the GPU waits while no operator runs: ", *sums.of(("cpu_late",), _stalls))
