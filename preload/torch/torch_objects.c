@@ -541,12 +541,7 @@ bool torch_objects_start(const struct operator_callbacks *callbacks)
 
 #else
 
-#define NONE                                                                                       \
-    {                                                                                              \
-        "", NULL                                                                                   \
-    }
-const struct path_call torch_object_calls[OBJECT_CALLS] = {NONE, NONE, NONE, NONE,
-                                                           NONE, NONE, NONE, NONE};
+const struct path_call torch_object_calls[OBJECT_CALLS] = {[0 ... OBJECT_CALLS - 1] = {.name = ""}};
 
 void torch_objects_redirect(void)
 {
