@@ -12,7 +12,8 @@ one side has is "new" or "gone".
 
 The value of a row is its median over the steps. The noise is three standard errors of the difference of both medians, from
 the median absolute deviation of the steps. Rows whose difference is within the noise are not listed. With fewer than three
-steps the noise is not known, and every difference is listed.
+steps the noise is not known, and every difference counts. A time that differs by less than a thousandth of the step is shown
+with --row-limit -1 only, unless it is new or gone.
 
 A kernel counts in the last step that began before it. Where one side has no steps, both traces count as a whole.
 Of a folder, all ranks and windows count."""
@@ -45,6 +46,7 @@ ERRORS = 3.0              # standard errors that count as noise
 DEVIATION = 1.4826        # standard deviation of a normal distribution, in median absolute deviations
 OF_A_MEDIAN = 1.2533      # standard error of a median, in standard errors of a mean
 ROWS = 20
+SHOWN = 1e-3              # part of a step by which a time must differ; a step of 100 ms is told to 0.1 ms
 NAME_MOST = 100           # characters of a name in tables
 STEPS_LEAST = 3           # for a spread
 OUTSIDE = "(outside operators)"
@@ -253,7 +255,8 @@ class Comparison:
     def of(self, memory: bool, limit: int) -> Iterator[Row]:
         """The rows that are shown, of memory or of times."""
         rows = [row for row in self.rows if (row.kind == "memory") == memory]
-        return iter(rows if limit < 0 else rows[:limit])
+        least = 0.0 if memory else SHOWN * max(self.step.before, self.step.after)
+        return iter(rows if limit < 0 else [row for row in rows if row.state or abs(row.change.difference) >= least][:limit])
 
     def head(self) -> str:
         """The first line of the answer."""
