@@ -77,6 +77,12 @@ def is_setting(parser, action):
     return any(action in group._group_actions for group in parser._action_groups[2:])
 
 
+def synopsis_of(positional):
+    """An argument in the synopsis, in brackets if it may be left out."""
+    name = f"\\fI{roff(metavar(positional))}\\fR" + (" ..." if positional.nargs in ("*", "+", argparse.REMAINDER) else "")
+    return f"[{name}]" if positional.nargs in ("*", "?") else name
+
+
 def option_item(action):
     shown = metavar(action)
     names = [", ".join(f"\\fB{roff(name)}\\fR" for name in action.option_strings), f"\\fI{roff(shown)}\\fR" if shown else ""]
@@ -87,9 +93,10 @@ def command_page(command):
     module, parser = parser_of(command)
     own = [action for action in parser._actions if not is_setting(parser, action) and action.help != argparse.SUPPRESS]
     settings = [action for action in parser._actions if is_setting(parser, action)]
-    positional = [metavar(action) + (" ..." if action.nargs in ("*", "+", argparse.REMAINDER) else "") for action in own if not action.option_strings]
+    positional = [synopsis_of(action) for action in own if not action.option_strings]
     lines = head(f"cprof-{command}", 1, module.HELP)
-    lines += [".SH SYNOPSIS", f".B cprof {roff(command)}", f"[\\fIoptions\\fR] \\fI{roff(' '.join(positional))}\\fR"]
+    after = roff(parser.usage.partition(command)[2].strip()) if parser.usage else " ".join(["[\\fIoptions\\fR]", *positional])
+    lines += [".SH SYNOPSIS", f".B cprof {roff(command)}", after]
     lines += [".SH DESCRIPTION"] + prose(parser.description)
     lines.append(".SH OPTIONS")
     for action in own:
@@ -103,8 +110,10 @@ def command_page(command):
     lines += [".SH EXIT STATUS", "0 on success, 2 on wrong input or usage, 128 + N after signal N."]
     if command == "run":
         lines.append("After the program was started, its exit status.")
-    if command in ("check", "doctor"):
-        lines.append("1 if something was found.")
+    if command == "check":
+        lines.append("1 if it found an error.")
+    if command == "doctor":
+        lines.append("1 if something does not work.")
     if command == "compare":
         lines.append("1 if a step got slower by more than \\-\\-fail\\-above allows.")
     return lines + [".SH SEE ALSO", "cprof(1), cprof\\-settings(7)"]
@@ -119,8 +128,7 @@ def main_page():
     for command in tool.COMMANDS:
         lines += [".TP", f"\\fBcprof\\-{roff(command)}\\fR(1)", roff(parser_of(command)[0].HELP)]
     lines += [".SH EXAMPLES", ".nf", ".RS"]
-    lines += [roff(text) for text in ("cprof run -- python train.py", "cprof top --sort-by self_cpu_time_total RUN/torch_traces/rank0.5.pt.trace.json",
-                                      "cprof open RUN/torch_traces/rank0.5.pt.trace.json")]
+    lines += [roff(text) for text in ("cprof run -- python train.py", "cprof explain", "cprof top", "cprof open")]
     return lines + [".RE", ".fi", ".SH SEE ALSO", "cprof\\-settings(7), cprof(3)"]
 
 
