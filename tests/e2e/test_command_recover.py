@@ -77,8 +77,7 @@ def events_of(data):
 
 def saved(folder, open_file, data, check=True):
     """Recovers a trace from these bytes. Returns None if that fails."""
-    part = folder / open_file.name
-    part.write_bytes(data)
+    part = leave(folder / open_file.name, data)
     out = folder / ("out.json.gz" if open_file.name.count(".gz.") else "out.json")
     out.unlink(missing_ok=True)
     try:
@@ -95,7 +94,7 @@ def saved(folder, open_file, data, check=True):
 
 def test_recovers_all_events_of_a_killed_program(tmp_path, open_file):
     """kill -9 leaves a whole file. recover gives it its final name and changes only the account and the name inside."""
-    (tmp_path / open_file.name).write_bytes(open_file.new)
+    leave(tmp_path / open_file.name, open_file.new)
     done = cprof("recover", open_file.name)
     name = open_file.name.split(".part")[0].rsplit(".", 2)[0]
     assert done.returncode == 0 and done.stdout.startswith(f"{name}: rank 0, steps 0 to 4, "), done.stdout + done.stderr
@@ -214,10 +213,15 @@ def test_skips_a_long_garbage_line(tmp_path, open_file, monkeypatch):
     refused(cprof("recover", "-o", "x", odd_part(tmp_path, b"x" * (3 << 20))), "is no open trace of cprof")
 
 
-def odd_part(folder, data):
-    path = folder / "odd.json.999999999.1.part"
+def leave(path, data):
+    """An open file that nobody has changed for two hours, so that recover does not watch whether it grows."""
     path.write_bytes(data)
+    os.utime(path, (time.time() - 7200,) * 2)
     return path
+
+
+def odd_part(folder, data):
+    return leave(folder / "odd.json.999999999.1.part", data)
 
 
 def recovered(folder, open_file, data):
@@ -232,15 +236,15 @@ def test_recover_replaces_no_file_and_deletes_only_recovered(tmp_path, open_file
     """recover replaces no file. A folder stands for all its open files. --delete removes only files that were recovered."""
     other = open_file.name.replace("rank0", "rank1")
     for name in (open_file.name, other):
-        (tmp_path / name).write_bytes(open_file.new)
-    (tmp_path / open_file.name.replace("rank0", "rank2")).write_bytes(open_file.new[:90])
+        leave(tmp_path / name, open_file.new)
+    leave(tmp_path / open_file.name.replace("rank0", "rank2"), open_file.new[:90])
     assert cprof("recover", open_file.name).returncode == 0
     done = cprof("recover", "--delete", tmp_path)
     assert done.returncode == 2 and "nothing to recover" in done.stderr, "rank2's file has no events"
     ending = ".pt.trace.json" + (".gz" if ".gz." in open_file.name else "")
     assert sorted(path.name for path in tmp_path.iterdir()) == \
         [f"rank0.0{ending}", f"rank1.0{ending}", open_file.name.replace("rank0", "rank2")]
-    (tmp_path / open_file.name).write_bytes(open_file.new)
+    leave(tmp_path / open_file.name, open_file.new)
     refused(cprof("recover", open_file.name, "-o", f"rank1.0{ending}"), "is there already")
     (tmp_path / f"rank0.0{ending}").write_text("another trace")
     assert cprof("recover", open_file.name).returncode == 0 and (tmp_path / f"rank0.0-2{ending}").exists()
@@ -250,7 +254,7 @@ def test_recover_replaces_no_file_and_deletes_only_recovered(tmp_path, open_file
 def test_recovering_twice_makes_one_trace(tmp_path, open_file):
     """`cprof top RUN` would add two of them up. After the file has grown, the earlier trace stays until the user removes it."""
     part = tmp_path / open_file.name
-    part.write_bytes(open_file.new)
+    leave(part, open_file.new)
     first = cprof("recover", part)
     name = first.stdout.split(": rank")[0]
     before = (tmp_path / name).read_bytes()
@@ -258,7 +262,7 @@ def test_recovering_twice_makes_one_trace(tmp_path, open_file):
     assert again.returncode == 0 and not part.exists(), again.stderr
     assert f"cprof: {os.path.basename(name)}: was made from this file before, and stays as it is\n" in again.stderr
     assert os.listdir(tmp_path) == [os.path.basename(name)] and (tmp_path / name).read_bytes() == before
-    part.write_bytes(open_file.new + b" " * 10)
+    leave(part, open_file.new + b" " * 10)
     refused(cprof("recover", part), f"{name}: holds an earlier state of {part.name}: remove it, or give another name by --output")
     assert (tmp_path / name).read_bytes() == before and part.exists()
 
@@ -266,7 +270,7 @@ def test_recovering_twice_makes_one_trace(tmp_path, open_file):
 def test_removes_a_leftover_copy_of_a_killed_drop(tmp_path, open_file):
     """cprof was killed while it copied the file to drop old events. recover removes the unfinished copy, but no link of that name."""
     part = tmp_path / "prestep.999999999.part"
-    part.write_bytes(open_file.new)
+    leave(part, open_file.new)
     copy = tmp_path / "prestep.999999999.part.new"
     copy.write_bytes(open_file.new[:1000])
     assert cprof("recover", "--force", tmp_path).returncode == 0 and copy.exists(), "with --force its writer may be alive"
@@ -284,7 +288,7 @@ def test_one_bad_file_does_not_stop_the_others(tmp_path, open_file):
     (tmp_path / "empty").mkdir()
     within = "run/torch_traces/" + open_file.name
     for name in (open_file.name, other, third, within):
-        (tmp_path / name).write_bytes(open_file.new)
+        leave(tmp_path / name, open_file.new)
     (tmp_path / "folder.json.999999999.1.part").mkdir()
     gone = "gone/x.json.999999999.1.part"
     done = cprof("recover", "--delete", gone, open_file.name, "empty", "folder.json.999999999.1.part", other, "sub", "run")
