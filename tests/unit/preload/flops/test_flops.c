@@ -440,6 +440,9 @@ START_TEST(counts_sparse_products)
         add(l->tag_tensor, with_key((uint16_t)(l->key_sparse + !coo))), ADD(FLOAT, 4, 7);
         /* a wrapper: it has a sparse key but neither sparse class */
         ck_assert_int_eq(count("aten::mm"), FLOPS_UNKNOWN);
+        add(l->tag_generic_list,
+            list(l->kind_tensor, l->tag_tensor, 1, (void *[]){sparse(coo, 5)}));
+        ck_assert_int_eq(count("aten::_fused_sgd_"), FLOPS_UNKNOWN);
     }
 }
 END_TEST
