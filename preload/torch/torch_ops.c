@@ -270,7 +270,8 @@ static inline void start_operator(const void *function, const char *name)
     guard_leave();
 }
 
-void **torch_operator_start(void **context, const void *function)
+/* flatten: gcc calls functions that have a second caller, here torch_operator_begin(). */
+__attribute__((flatten)) void **torch_operator_start(void **context, const void *function)
 {
     *context = NULL;
     start_operator(function, NULL);
