@@ -42,11 +42,6 @@ static const struct resolve_library libraries[HOOK_NODE_COUNT] = {
     [HOOK_NODE_DRIVER] = {NULL, {"libcuda.so.1"}, "libcuda.so"},
 };
 
-const char *hook_symbol(enum hook_id id)
-{
-    return infos[id].symbol;
-}
-
 const char *hook_shown(enum hook_id id, uint32_t *length)
 {
     const char *symbol = infos[id].symbol;

@@ -83,9 +83,6 @@ void hook_end(struct hook_call *call, bool succeeded);
  * errno. */
 void hook_out_of_memory(const struct hook_call *call, uint64_t bytes);
 
-/* The exported name, such as "cudaMemcpyAsync_ptsz". Any thread. */
-const char *hook_symbol(enum hook_id id);
-
 /* The name in traces, such as "cudaMemcpyAsync": *length bytes without a NUL. Any thread. */
 const char *hook_shown(enum hook_id id, uint32_t *length);
 

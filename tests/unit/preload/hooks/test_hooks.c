@@ -287,7 +287,6 @@ START_TEST(hook_names_match_hooks_def)
     for (int id = 0; id < HOOK_COUNT; id++) {
         uint32_t length;
         const char *shown = hook_shown((enum hook_id)id, &length);
-        ck_assert_str_eq(hook_symbol((enum hook_id)id), rows[id].symbol);
         ck_assert_uint_gt(length, 4);
         ck_assert_msg(shown[0] == 'c', "%s is shown as %.*s", rows[id].symbol, (int)length, shown);
         ck_assert_msg(!memmem(shown, length, "_pt", 3), "%s is shown with its suffix",
