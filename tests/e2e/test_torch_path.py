@@ -32,6 +32,7 @@ OBJECTS = (DESTROY, "_ZN2at14RecordFunctionC1EONS_13StepCallbacksE", "_ZN2at14Re
            "reference_wrapperIKN3c1014FunctionSchemaEEEEl", RUN, RUN + "NS_8ArrayRefIKNS_6IValueEEE")
 PATH = "callbacks+lists+names+objects" if X86 else "callbacks+lists"
 IDS = {"External id", "Addr", "thread"}
+RACES = IDS | {"Comms Id", "Algorithm bandwidth (GB/s)", "Bus bandwidth (GB/s)", "Sequence number", "Fwd thread id"}
 
 
 def run(folder, what, *args, preload=True, **settings):
@@ -42,12 +43,12 @@ def told(result, what="results"):
     return torch_runs.printed(result)[what]
 
 
-def rows(trace):
+def rows(trace, left_out=IDS):
     """For each thread, the list of (category, name, args without ids) in order of time."""
     found = collections.defaultdict(list)
     for event in sorted(trace.data["traceEvents"], key=lambda e: (float(e.get("ts", 0)), -float(e.get("dur", 0)))):
         if event["ph"] in "Xi" and event.get("cat") in ("cpu_op", "cpu_instant_event", "user_annotation"):
-            args = {key: value for key, value in event.get("args", {}).items() if key not in IDS}
+            args = {key: value for key, value in event.get("args", {}).items() if key not in left_out}
             found[event["tid"]].append((event["cat"], event["name"], json.dumps(args, sort_keys=True)))
     return sorted(found.values())
 
@@ -97,6 +98,24 @@ def test_both_paths_record_the_same_torchscript_tasks(tmp_path):
     short, whole = ([collections.Counter((e["name"], json.dumps(e["args"].get("Input Dims"))) for e in one.ops())
                      for one in map(torch_runs.trace, (auto, callbacks))])
     assert short == whole and short["<forked function>", "[[4, 8]]"] == short["aten::add", "[[4, 8], [4, 8], []]"] == 50
+
+
+# What of the program is compared, and what must be among it. How torch adds up gradients of other workers is a race of its own.
+LARGER = {"dtensor": (".", "aten::mm"), "compiled": (".", "CompiledFunctionBackward"), "loaded": (".", "aten::tanh"),
+          "remote": ("Rpc|Mm|Pow|::(mm|pow|sum)$", "torch::distributed::autograd::SendRpcBackward")}
+
+
+@pytest.mark.parametrize("what", matrix(LARGER, "dtensor"))
+def test_both_paths_record_the_same_of_larger_programs(tmp_path, what):
+    """Which thread serves a request, and when it frees memory, are races of the program itself: the operators of all threads are compared
+    together."""
+    compared, name = LARGER[what]
+    runs = [run(tmp_path / path, what, TORCH_PATH=path) for path in ("objects", "callbacks")]
+    assert told(run(tmp_path / "plain", what, preload=False)) == told(runs[0]) == told(runs[1])
+    short, whole = (collections.Counter(row for thread in rows(torch_runs.trace(one), RACES) for row in thread
+                                        if row[0] != "cpu_instant_event" and re.search(compared, row[1])) for one in runs)
+    assert short == whole and any(row[1] == name for row in short), (short - whole, whole - short)
+    assert [torch_runs.trace(one).account["record_path"] for one in runs] == [PATH, "callbacks"]
 
 
 def test_torch_profiler_inside_a_window_sees_the_same(tmp_path):

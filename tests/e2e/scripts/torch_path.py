@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uses much of torch's record path in deterministic order, and checks which calls cprof redirects to itself.
 
-Usage: torch_path.py diverse | scripted | profiled | slots SLOTS | taken SLOTS | read_only SLOTS | storm. SLOTS is a JSON object: {name of a function: offset of
+Usage: torch_path.py diverse | scripted | dtensor | compiled | remote | loaded | profiled | slots SLOTS | taken SLOTS | read_only SLOTS | storm. SLOTS is a JSON object: {name of a function: offset of
 libtorch_cpu's GOT entry for it}. Prints one JSON object: "results" is a hash of all computed values, the other keys depend on the mode.
 """
 
@@ -12,6 +12,7 @@ import itertools
 import json
 import mmap
 import os
+import socket
 import sys
 import threading
 import time
@@ -119,6 +120,79 @@ def diverse():
         worker = threading.Thread(target=lambda: train(model_of(), torch.randn(4, 8)))
         worker.start()
         worker.join()
+
+
+def alone_in(backend):
+    """A process group of this process alone."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", GLOO_SOCKET_IFNAME="lo")
+    torch.distributed.init_process_group(backend, rank=0, world_size=1, store=torch.distributed.HashStore())
+
+
+def dtensor():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    alone_in("gloo")
+    mesh = init_device_mesh("cpu", (1,))
+    step()
+    weight = distribute_tensor(torch.randn(8, 8), mesh, [Shard(0)]).requires_grad_()
+    values = distribute_tensor(torch.randn(4, 8), mesh, [Replicate()])
+    for _ in range(3):
+        torch.mm(values, weight).relu().sum().backward()
+    note(weight.grad.full_tensor())
+    step()
+    torch.distributed.destroy_process_group()
+
+
+def compiled():
+    model = model_of()
+    fast = torch.compile(model, backend="aot_eager")
+    values = torch.randn(4, 8)
+    fast(values).sum().backward()  # compiles outside of the window
+    step()
+    for _ in range(3):
+        train(fast, values)
+    train(torch.compile(model_of(4), backend="aot_eager"), torch.randn(2, 4))  # compiles inside it
+    step()
+
+
+def remote():
+    """Distributed autograd: the backward pass of a call to another worker, here to this process."""
+    from torch.distributed import autograd as distributed_autograd
+    from torch.distributed import rpc
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), TP_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo")
+    rpc.init_rpc("worker", rank=0, world_size=1)
+    step()
+    values, weight = torch.randn(4, 8), torch.randn(8, 8, requires_grad=True)
+    for _ in range(3):
+        with distributed_autograd.context() as context:
+            product = rpc.rpc_sync("worker", torch.mm, args=(values, weight))
+            distributed_autograd.backward(context, [product.pow(2).sum()])
+            note(distributed_autograd.get_gradients(context)[weight])
+    step()
+    rpc.shutdown()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Squares(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, number):
+        return torch.full((8,), float(number)).square()
+
+
+def loaded():
+    model, loader = model_of(), torch.utils.data.DataLoader(Squares(), batch_size=4, num_workers=2)
+    step()
+    for _ in range(2):
+        for values in loader:
+            train(model, values)
+    step()
 
 
 def scripted():
@@ -267,7 +341,8 @@ def main():
     step()  # ends step 0, which may be recorded
     if what in ("diverse", "storm"):
         step()
-    told = {"diverse": diverse, "scripted": scripted, "slots": slots, "taken": taken, "read_only": read_only, "storm": storm, "profiled": profiled}[what](*args) or {}
+    modes = (diverse, scripted, dtensor, compiled, remote, loaded, slots, taken, read_only, storm, profiled)
+    told = {mode.__name__: mode for mode in modes}[what](*args) or {}
     if what == "diverse":
         step()
     print(json.dumps({"results": results.hexdigest(), **told}))
