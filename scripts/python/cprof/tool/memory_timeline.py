@@ -13,6 +13,7 @@ The category of memory follows from where it was taken and released, since a tra
     temporary         released by the operator that took it, or in the same step without a backward pass
     kept              taken by an operator of the forward pass, and held beyond its step, as a leak is; unknown in JSON
     unknown           all other memory, such as parameters, which were there before the trace
+
 `cprof memory` prints the holders.
 """
 

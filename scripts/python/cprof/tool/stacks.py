@@ -41,7 +41,7 @@ _CLEAN = str.maketrans(dict.fromkeys(" ;\t\n\r\v\f\x85\u2028\u2029", "_"))
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser, one=True)
     parser.add_argument("-o", "--output", metavar="FILE", help="NAME.html: a flame graph; default: lines on stdout")
-    parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
+    parser.add_argument("--metric", choices=METRICS, default=METRICS[0], help="the time of each line: on the CPU (default) or on the GPU")
 
 
 def _shown(stack: List[str]) -> List[str]:
