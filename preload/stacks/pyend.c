@@ -13,7 +13,7 @@
 #include "preload/stacks/stack_capture.h"
 #include "writer/writer.h"
 
-#define FINISH_MS 500
+#define FINISH_NS 500000000u
 
 typedef struct object object; /* PyObject */
 
@@ -59,8 +59,10 @@ static void let_threads_finish(void)
     if (!save || !restore)
         return;
     void *state = save();
-    for (int ms = 0; ms == 0 || (ms < FINISH_MS && other_threads_run()); ms++)
+    uint64_t begun = clock_monotonic_ns();
+    do
         nanosleep(&pause, NULL);
+    while (clock_monotonic_ns() - begun < FINISH_NS && other_threads_run());
     restore(state);
 }
 

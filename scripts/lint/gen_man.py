@@ -79,7 +79,7 @@ def is_setting(parser, action):
 
 def synopsis_of(positional):
     """An argument in the synopsis, in brackets if it may be left out."""
-    name = f"\\fI{roff(metavar(positional))}\\fR" + (" ..." if positional.nargs in ("*", "+", argparse.REMAINDER) else "")
+    name = f"\\fI{roff(metavar(positional))}\\fR" + (" ..." if positional.nargs in ("*", "+") else "")
     return f"[{name}]" if positional.nargs in ("*", "?") else name
 
 

@@ -228,6 +228,8 @@ def test_finds_waiting_for_a_loader(share, reported):
     loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1 - share, main_ran=1 - share)) == ["input-bound"] * reported
     assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1.0, main_ran=0.98)) == []  # the thread runs: the batch is ready
+    told = tool.cprof("explain", steps(lambda thread, us: thread.range(loader, us), share, ran=1 - share, main_ran=1 - share)).out
+    assert " times" not in told, "small operators cut a wait into pieces"
     alone = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     assert rules(steps(lambda thread, us: thread.range(alone, us), share, ran=1.0, main_ran=1.0)) == ["input-bound"] * reported
 

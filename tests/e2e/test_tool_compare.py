@@ -150,6 +150,16 @@ def test_row_limit_counts_hidden_rows(tmp_path):
     assert tool.cprof("compare", before, after, "--row-limit", -1).out.count("new: aten::op") == 10
 
 
+def test_shows_small_differences_on_request(tmp_path):
+    """An operator that differs by less than a thousandth of a step is counted, not listed."""
+    def trace(name, small, large):
+        return steps(tmp_path / name, 50, [("aten::small", "cpu_op", small), ("aten::large", "cpu_op", large)])
+    before, after = trace("a.json", 1, 2), trace("b.json", 1.03, 3)
+    done = tool.cprof("compare", before, after)
+    assert "aten::large" in done.out and "aten::small" not in done.out and "1 smaller rows are not shown" in done.out, done.out
+    assert "aten::small" in tool.cprof("compare", before, after, "--row-limit", -1).out
+
+
 TRAINING = """
 import sys, torch
 torch.set_num_threads(1)  # on a busy machine several wait for each other
