@@ -244,6 +244,16 @@ def test_finds_exposed_transfers_on_a_cpu(share, reported):
     assert crowded == ["exposed-communication"] * (share == 0.6)
 
 
+@pytest.mark.parametrize("main_queued, reported", [(0.2, []), (0.02, ["python"])])
+def test_wait_for_a_processor_behind_a_transfer_is_no_pause(main_queued, reported):
+    """A thread that slept until a transfer was over may have to wait for a processor. The time that it did not wait is Python's."""
+    def transfer(thread, us):
+        thread.operator("c10d::allreduce_", 100)
+        thread.range("gloo:all_reduce", us / 2, tid=6000)
+        thread.now += us / 2
+    assert rules(steps(transfer, 0.2, ran=0.7, main_ran=0.7, main_queued=main_queued)) == reported
+
+
 @pytest.mark.parametrize("queued, surplus_ms", [(0.0, 15.0), (0.15, 0.0)])
 def test_time_in_the_run_queue_is_not_extra_work(queued, surplus_ms):
     """Rank 1 is later because of more work, or only because it waited in the run queue. The latter is no extra work."""

@@ -125,6 +125,27 @@ def test_spilled_numbers_read_back(monkeypatch):
         assert whole[5000] == 77, "a written value must stay"
 
 
+def test_pages_of_arrays_are_freed_after_their_columns_are_gone(monkeypatch):
+    """Readers keep the arrays and drop the object that made them."""
+    monkeypatch.setattr(columns, "LIMIT", 0)
+
+    def made():
+        one = columns.Columns()
+        numbers = one.new("q")
+        numbers.frombytes(bytes(8 << 20))
+        one.trim()
+        one.finish()
+        return one.whole(numbers)
+
+    def resident():
+        return int(re.search(r"RssFile:\s+(\d+) kB", open("/proc/self/status").read())[1]) << 10
+    before, numbers = resident(), made()
+    assert not any(numbers)  # reads each page
+    assert resident() - before > 6 << 20
+    columns.forget()
+    assert resident() - before < 2 << 20
+
+
 def test_full_disk_keeps_columns_in_memory(tiny, tmp_path, monkeypatch):
     path = training(tmp_path / "t.json")
     before = said("top", "--from-trace", path)

@@ -18,18 +18,19 @@ import weakref
 from array import array
 from typing import Any, Dict, List, Tuple
 
-LIMIT = 16 << 20      # bytes of one Columns in memory
+LIMIT = 4 << 20      # bytes of one Columns in memory
 WORTH = 1 << 12       # bytes of an array that are worth a write
 LOOKED_AT = 128       # arrays that a trim() visits on average, at most: a trace of many threads has many arrays
 _ALIGN = 8
 
-_maps: "weakref.WeakSet[Columns]" = weakref.WeakSet()
+_maps: "weakref.WeakSet[mmap.mmap]" = weakref.WeakSet()  # those of all arrays in use, whose Columns may be gone
 
 
 def forget() -> None:
     """Frees the memory of pages that were read from files."""
-    for columns in _maps:
-        columns.forget()
+    if hasattr(mmap, "MADV_DONTNEED"):
+        for one in _maps:
+            one.madvise(mmap.MADV_DONTNEED)
 
 
 class Columns:
@@ -40,7 +41,6 @@ class Columns:
         self._written: Dict[int, List[Tuple[int, int]]] = {}  # by id of the array: places and sizes in the file
         self._whole: Dict[int, Any] = {}
         self._file: Any = None
-        self._map: Any = None
         self._full = False  # the disk is full
         self._passed = 0    # calls of trim() since it last visited the arrays
 
@@ -99,9 +99,9 @@ class Columns:
                     target.write(memoryview(one).cast("B") if one else b"")
                     found.append((one, at, target.tell()))
             target.flush()
-            self._map = mmap.mmap(target.fileno(), 0)
-            _maps.add(self)
-            view = memoryview(self._map)
+            mapped = mmap.mmap(target.fileno(), 0)
+            _maps.add(mapped)
+            view = memoryview(mapped)
             self._whole = {id(one): view[at:end].cast(one.typecode) for one, at, end in found}
         except OSError:  # reads it back: memory may suffice
             for one in self._arrays:
@@ -114,11 +114,6 @@ class Columns:
     def whole(self, one: array) -> Any:
         """All numbers appended to the array. Call it after finish()."""
         return self._whole.get(id(one), one)
-
-    def forget(self) -> None:
-        """Frees the memory of pages that were read."""
-        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
 
 
 def _copy(source: Any, at: int, size: int, target: Any) -> None:

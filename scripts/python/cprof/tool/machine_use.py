@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.columns import Columns
 from cprof.tool.fast import as_event
+from cprof.tool.span_reader import begins_and_ends
 from cprof.tool.spans import AT_A_TIME, FRAME, in_order, int_or_none, text_of, to_ns
 
 MOST = 1 << 50   # larger FLOPs, bytes and nanoseconds are invalid
@@ -126,25 +127,30 @@ class Use:
         for one in found:
             if one.args.recompute:
                 self._repeated(as_event(one))
-        for one in found:
-            if not one.args.recompute:
-                self._add_operator(one.name, one.ts, one.dur, one.args.flops, one.args.bytes, one.args.external, one.args.stack, one.sf)
+        found = [one for one in found if not one.args.recompute]
+        for one, start, end in zip(found, *begins_and_ends([one.ts for one in found], [one.dur for one in found])):
+            args = one.args
+            self._add_operator(one.name, start, end - start, args.flops, args.bytes, args.external or 0, args.stack, one.sf)
 
     def _operator(self, event: Dict[str, Any], args: Dict[str, Any]) -> None:
-        self._add_operator(text_of(event.get("name")), event.get("ts"), event.get("dur"), *(args.get(name) for name in (
-            "flops", "bytes", "External id", "Call stack")), event.get("sf"))
+        start, time = to_ns(event.get("ts")), to_ns(event.get("dur"))
+        if start is not None and time is not None:
+            self._add_operator(text_of(event.get("name")), start, time, args["flops"], args.get("bytes"), int_or_none(args.get("External id")) or 0,
+                               args.get("Call stack"), event.get("sf"))
 
-    def _add_operator(self, name: str, begun: Any, lasted: Any, flops: Any, size: Any, external: Any, text: Any, frame: Any) -> None:
-        start, time, flops, size = to_ns(begun), to_ns(lasted), int_or_none(flops), int_or_none(size)
-        if start is None or time is None or not flops or not size or not (0 < time < MOST and 0 < flops < MOST and 0 < size < MOST):
+    def _add_operator(self, name: str, start: int, time: int, flops: Any, size: Any, external: int, text: Any, frame: Any) -> None:
+        if type(flops) is not int or type(size) is not int or not (0 < time < MOST and 0 < flops < MOST and 0 < size < MOST):
             return
-        stack = text if type(text) is str else f"{FRAME}{frame}" if type(frame) in (int, str) else ""
         self._start.append(start)
         self._time.append(time)
         self._flops.append(flops)
         self._bytes.append(size)
-        self._external.append(int_or_none(external) or 0)
-        self._kind.append(self._kinds.setdefault((name, stack), len(self._kinds)))
+        self._external.append(external)
+        key = (name, text if type(text) is str else f"{FRAME}{frame}" if type(frame) in (int, str) else "")
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = len(self._kinds)
+        self._kind.append(kind)
         self._trim()
 
     def _kernel(self, event: Dict[str, Any], args: Dict[str, Any]) -> None:

@@ -29,15 +29,20 @@ class Account:
 
     def __init__(self, line: Timeline, steps: Sequence[Tuple[int, int, str]]) -> None:
         self.device, self.begin = line.device, line.before
-        self.peak, self.peak_at, self.end = _peak(line)
+        self.peak, self.peak_at, self.end = line.peak, line.peak_at, line.left
         self._ends = sorted(end for _, end, _ in steps if end <= max(line.end, steps[-1][1])) if steps else []
         self.differences = max(0, len(self._ends) - 1)
         found: Dict[Holder, _Sums] = {}
+        rest = line.before
         for one in line.allocations():
-            sums = found.setdefault(one.owner.holder, _Sums())
+            sums = found.get(one.owner.holder)
+            if sums is None:
+                sums = found[one.owner.holder] = _Sums()
             sums.add(one, self.peak_at, self._ends)
-            sums.turned += one.size * (one.start is not None and one.end is not None)
-        rest = line.before - sum(one.size for one in line.allocations() if one.start is None)
+            if one.start is None:
+                rest -= one.size
+            elif one.end is not None:
+                sums.turned += one.size
         if rest > 0:  # it was never released
             found.setdefault(BEFORE_TRACE.holder, _Sums()).add(Allocation(None, None, rest, UNKNOWN, BEFORE_TRACE), self.peak_at, self._ends)
         self.turned = {holder: sums.turned for holder, sums in found.items() if sums.turned}  # bytes taken and released
@@ -73,17 +78,6 @@ class _Sums:
         if first < last:
             self.levels[first] = self.levels.get(first, 0) + one.size
             self.levels[last] = self.levels.get(last, 0) - one.size
-
-
-def _peak(line: Timeline) -> Tuple[int, int, int]:
-    """(peak in bytes, its time, bytes at the end)."""
-    total = peak = 0
-    at = line.begin
-    for time, _, size, _ in line.actions():
-        total += size
-        if total > peak:
-            peak, at = total, line.begin if time < 0 else time
-    return peak, at, total
 
 
 def _growth(levels: List[int]) -> Tuple[float, int]:

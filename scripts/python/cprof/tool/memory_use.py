@@ -67,6 +67,7 @@ class Timeline:
         self.device = device
         self.before = 0        # bytes that were there before the trace began
         self.begin = self.end = 0
+        self.peak = self.peak_at = self.left = 0  # the most bytes, their time, and the bytes at the end
         self._events, self._number = events, number
 
     def allocations(self) -> Iterator[Allocation]:
@@ -246,10 +247,11 @@ class _Places:
         nowhere = (self._top, -1, -1)
         for time in times:
             while begins <= time:
-                while opened and opened[-1][0] < end:
-                    opened.pop()
-                opened.append((end, number, kind, stack if has_stacks else -1))
-                del known[len(opened) - 1:]
+                if end >= time:
+                    while opened and opened[-1][0] < end:
+                        opened.pop()
+                    opened.append((end, number, kind, stack if has_stacks else -1))
+                    del known[len(opened) - 1:]
                 number, (begins, end, kind, stack) = next(order, (0, nothing))
             while opened and opened[-1][0] < time:
                 opened.pop()
@@ -322,6 +324,7 @@ def timelines(spans: Spans) -> Dict[str, Timeline]:
 
     def close(key: Tuple[int, int], by: int, given: int) -> None:
         taken = live.pop(key)
+        of_number[key[0]].left -= size_here[taken] + size_there[taken]
         same_step = bisect.bisect(starts, times[taken]) == bisect.bisect(starts, times[by])
         events.ended_by[taken], events.ends[by] = by, taken
         events.categorise(taken, given, same_step)
@@ -331,18 +334,23 @@ def timelines(spans: Spans) -> Dict[str, Timeline]:
         time, size, line = times[i], size_here[i] + size_there[i], of_number[number]
         if not begun[number]:
             begun[number] = True
-            line.begin, line.before = time, max(0, events.total[i] - size)
+            line.begin = line.peak_at = time
+            line.before = max(0, events.total[i] - size)
         line.end = time
         key = (number, address[i])
         if size > 0:
             if key in live:  # its release was not recorded
                 close(key, i, -1)
             live[key] = i
+            line.left += size
+            if line.left > line.peak:
+                line.peak, line.peak_at = line.left, time
         elif key in live:
             close(key, i, i)
         elif size < 0:
             events.ends[i] = BEFORE
             known_before[number] -= size
+            line.left += size
         if i % AT_A_TIME == 0:
             forget()
     for taken in live.values():
@@ -353,4 +361,6 @@ def timelines(spans: Spans) -> Dict[str, Timeline]:
             events.category[taken] = KEPT
     for line, size in zip(of_number, known_before):
         line.before = max(line.before, size)
+        line.peak += line.before
+        line.left += line.before
     return found

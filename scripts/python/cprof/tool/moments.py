@@ -21,7 +21,7 @@ from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Tup
 from cprof.tool.categories import CALLS, runs_on_device
 from cprof.tool.collectives import Times, kind_of
 from cprof.tool.columns import Columns, forget
-from cprof.tool.machine_use import Rated, Use
+from cprof.tool.machine_use import Rated, Use, process_of
 from cprof.tool.memory_holders import Account
 from cprof.tool.memory_use import timelines
 from cprof.tool.reader import open_trace
@@ -298,6 +298,8 @@ class Trace:
         self._waits: Dict[Any, _Waits] = {}
         self._main = self._main_place()
         self.on_main_thread = self._main is not None and is_main_thread(*self._main[:2])  # the steps are made there
+        used = process_of(self.metadata) if self.on_main_thread else None
+        self._queued_ns = used.main_queued_ns or 0 if used is not None else 0  # waits for a processor that have no place in a step yet
         self.windows: List[Window] = []
         spans = self._steps()
         self._find_waits()
@@ -338,8 +340,7 @@ class Trace:
         timeline = self._timeline(self._main)
 
         def begun(time: int) -> int:
-            start, _, number = timeline.piece_at(time)
-            return start if timeline.cause(number).name.startswith(BACKWARD) else time
+            return timeline.start_of(time) if timeline.cause(timeline.number_at(time)).name.startswith(BACKWARD) else time
         return self.use.repeated(spans, begun)
 
     def _main_place(self) -> Any:
@@ -402,6 +403,9 @@ class Trace:
                 waiting = Cause("call", said + (" of pageable memory" if i in pageable else ""), line or cause.line, optimizer=cause.optimizer)
                 found.setdefault(place, []).append((work.call_start[i], work.call_end[i], causes.setdefault(waiting, waiting)))
         self._waits = {place: _Waits(of_place) for place, of_place in found.items()}
+        for place, waits in self._waits.items():
+            for call in zip(waits.start, waits.end, waits.cause):
+                self._timeline(place).put_wait(*call)
 
     # ---- with a GPU ----
 
@@ -421,9 +425,15 @@ class Trace:
                     yield low, high, at
                 at += 1
 
+        finished = 0
+
         def gap(start: int, end: int, call: Optional[int]) -> None:
+            nonlocal finished
             for low, high, at in parts(start, end):
                 self._idle(windows[at], low, high, start, call, edges[at])
+            while finished < len(windows) and windows[finished].end <= end:  # no later gap begins before this end
+                windows[finished].finish()
+                finished += 1
 
         before = -LIMIT
         for i in range(len(work.start)):
@@ -447,7 +457,6 @@ class Trace:
             sums = [counter[at] for counter in covered]
             for name, time in zip(BUSY, (sums[0], sums[1] - sums[0], sums[2] - sums[1])):
                 window.parts[name] = time
-            window.finish()
         return windows
 
     def _edges(self, windows: List[Window]) -> List[Tuple[int, int]]:
@@ -470,8 +479,7 @@ class Trace:
         place = self._main if call is None else self._place(work.call_place[call])
         threads = [place] + ([self._main] if self._main != place else [])
         waiting = [self._waits[one] for one in threads if one in self._waits]
-        for low, high, cause in self._caused(threads, start, end):
-            calls, lost = self._wait_at(waiting, low) if waiting else (_NONE, -1)
+        for low, high, cause, calls, lost in self._caused(threads, waiting, start, end):
             if lost >= 0 and low < calls.end[lost]:
                 window.add("sync", high - low, calls.cause[lost])
                 continue
@@ -493,28 +501,27 @@ class Trace:
             outside = window.step is not None and cause.what == "python" and (cause.optimizer or high <= edges[0] or low >= edges[1])
             window.add("between_steps" if outside else "cpu_late", high - low, cause)
 
-    def _caused(self, threads: List[Any], start: int, end: int) -> Iterator[Tuple[int, int, Cause]]:
-        """Cuts a time into pieces in which no thread changes its state, each with the cause in the launching thread."""
+    def _caused(self, threads: List[Any], waiting: List[_Waits], start: int, end: int) -> Iterator[Tuple[int, int, Cause, _Waits, int]]:
+        """Cuts a time into pieces in which no thread changes its state, each with the cause in the launching thread, and _wait_at() its start."""
         if len(threads) > 1:
             for low, high in self._cut(threads, start, end):
-                yield low, high, self._doing(threads, low)
+                yield (low, high, self._doing(threads, low), *self._wait_at(waiting, low))
             return
         timeline, waits = self._timeline(threads[0]), self._waits.get(threads[0], _NONE)
         begins, ends = waits.start, waits.end
-        at = waits.since(start - 1)
+        begun, count = bisect.bisect_right(begins, start), len(begins)
         for low, high, number in timeline.pieces(start, end):
             cause = timeline.cause(number)
-            while at < len(ends) and ends[at] <= low:
-                at += 1
-            following = at
-            while following < len(begins) and begins[following] < high:
-                following += 1
-            if following == at:
-                yield low, high, cause
-                continue
-            cuts = sorted({low, high, *(time for times in (begins, ends) for time in times[at:following] if low < time < high)})
-            for begun, over in zip(cuts, cuts[1:]):
-                yield begun, over, cause
+            while low < high:
+                while begun < count and begins[begun] <= low:
+                    begun += 1
+                until = high
+                if begun and low < ends[begun - 1] < until:
+                    until = ends[begun - 1]
+                if begun < count and begins[begun] < until:
+                    until = begins[begun]
+                yield low, until, cause, waits, begun - 1
+                low = until
 
     def _cut(self, threads: List[Any], start: int, end: int) -> List[Tuple[int, int]]:
         """Cuts a time into pieces in which no thread changes its state."""
@@ -545,11 +552,10 @@ class Trace:
     def _wait_around(self, threads: List[Any], time: int) -> Optional[Cause]:
         """The waiting call inside the operator that runs at this time."""
         for place in threads:
-            start, end, number = self._timeline(place).piece_at(time)
-            waits = self._waits.get(place, _NONE)
-            at = bisect.bisect_left(waits.start, start)
-            if at < len(waits.end) and waits.end[at] <= end and self._timeline(place).states[number].operator >= 0:
-                return waits.cause[at]
+            timeline = self._timeline(place)
+            found = timeline.inside.get(timeline.index_at(time)) if timeline.inside else None
+            if found is not None:
+                return found
         return None
 
     def _doing(self, threads: List[Any], time: int) -> Cause:
@@ -588,17 +594,24 @@ class Trace:
         return windows
 
     def _outside(self, window: Window, start: int, end: int, cause: Cause, transfers: List[Tuple[int, int]], begins: List[int]) -> None:
-        """Classifies time without an operator: during a transfer the thread waits for it."""
+        """Classifies time without an operator: during a transfer the thread waits for it. Behind it the thread waits for a processor, as far as it
+        did that at all."""
         at = max(bisect.bisect_right(begins, start) - 1, 0)
-        waited = 0
+        waited = woken = 0
         while at < len(transfers) and transfers[at][0] < end:
-            waited += max(0, min(end, transfers[at][1]) - max(start, transfers[at][0]))
+            during = min(end, transfers[at][1]) - max(start, transfers[at][0])
+            if during > 0:
+                waited, woken = waited + during, end - min(end, transfers[at][1])
             at += 1
+        queued = min(woken, self._queued_ns)
+        self._queued_ns -= queued
         window.parts["waiting.collective"] += waited
-        window.add("waiting", waited, Cause("collective", "", cause.line))
-        window.add("outside", end - start - waited, cause)
-        if end - start - waited > PAUSE_NS:
-            window.late[cause] += end - start - waited
+        window.add("waiting", waited, Cause("collective", "a transfer", cause.line))
+        window.add("outside", queued, Cause("", "a processor, behind a transfer", cause.line))
+        own = end - start - waited - queued
+        window.add("outside", own, cause)
+        if own > PAUSE_NS:
+            window.late[cause] += own
 
     def _transfers(self) -> List[Tuple[int, int]]:
         """The times of transfers between ranks, as a union."""

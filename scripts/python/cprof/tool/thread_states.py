@@ -78,6 +78,7 @@ class ThreadStates:
         self._put_last = -1
         self._numbers: Dict[State, int] = {self.states[0]: 0}
         self.launching: Dict[Tuple[int, int], bool] = {}  # by operator and stack: whether it calls a device's API
+        self.inside: Dict[int, Cause] = {}                # by index of a piece in an operator: the first call in it that waits for the GPU
         self._causes: Dict[int, Cause] = {}
         self._words_of: Dict[Cause, Cause] = {}
         if row is not None:
@@ -210,30 +211,38 @@ class ThreadStates:
 
     def pieces(self, start: int, end: int) -> Iterator[Tuple[int, int, int]]:
         """The time between start and end in pieces of one state: start, end, number."""
-        at = max(bisect.bisect_right(self.at, start) - 1, 0)
-        if not len(self.at) or start < self.at[0]:
-            until = min(end, self.at[0]) if len(self.at) else end
+        times, numbers, last = self.at, self.number, len(self.at) - 1
+        at = max(bisect.bisect_right(times, start) - 1, 0)
+        if last < 0 or start < times[0]:
+            until = min(end, times[0]) if last >= 0 else end
             yield start, until, 0
             start = until
         while start < end:
-            until = end
-            following = at + 1
-            while following < len(self.at) and self.at[following] <= start:
-                at, following = following, following + 1
-            if following < len(self.at):
-                until = min(end, self.at[following])
-            yield start, until, self.number[at]
-            start, at = until, at + 1
+            while at < last and times[at + 1] <= start:
+                at += 1
+            until = min(end, times[at + 1]) if at < last else end
+            yield start, until, numbers[at]
+            start = until
 
-    def piece_at(self, time: int) -> Tuple[int, int, int]:
-        """Start, end and state of the piece at a time."""
-        at = bisect.bisect_right(self.at, time) - 1
-        return self.at[at] if at >= 0 else -LIMIT, self.at[at + 1] if at + 1 < len(self.at) else LIMIT, self.number[at] if at >= 0 else 0
+    def index_at(self, time: int) -> int:
+        """The index of the piece at a time, -1 for none."""
+        return bisect.bisect_right(self.at, time) - 1
+
+    def start_of(self, time: int) -> int:
+        """The start of the piece at a time."""
+        at = self.index_at(time)
+        return self.at[at] if at >= 0 else -LIMIT
 
     def number_at(self, time: int) -> int:
         """The state at a time."""
-        at = bisect.bisect_right(self.at, time) - 1
+        at = self.index_at(time)
         return self.number[at] if at >= 0 else 0
+
+    def put_wait(self, start: int, end: int, cause: Cause) -> None:
+        """Takes a call that waits for the GPU, in order of time."""
+        at = self.index_at(start)
+        if at >= 0 and self.states[self.number[at]].operator >= 0 and (at + 1 == len(self.at) or end <= self.at[at + 1]):
+            self.inside.setdefault(at, cause)
 
     def _frames(self, stack: int) -> List[str]:
         return [frame for frame in self._spans.stacks[stack].split(";") if frame] if stack >= 0 else []
