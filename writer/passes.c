@@ -243,6 +243,15 @@ static void discard_held(void)
     report_discard();
 }
 
+/* What was lost of the held window is no loss of the next one, which takes only its markers. */
+static void forget_losses(const struct step_edge *edge)
+{
+    if (hold.on && memcmp(&edge->losses, &current->before, sizeof edge->losses) != 0)
+        writer_note("events before the first step mark found no room; markers of warmup steps that "
+                    "were among them are missing");
+    hold_losses = skip_losses = edge->losses;
+}
+
 /* Ends the held window, unless the same step continues. */
 static void end_held(const struct step_edge *edge)
 {
@@ -252,10 +261,12 @@ static void end_held(const struct step_edge *edge)
     bool wanted = over && edge->keep &&
                   !(edge->unless_ranks && options->ranks_wrote && options->ranks_wrote());
     struct window *w = current;
-    if (wanted)
+    if (wanted) {
         keep_held(edge->kind == EDGE_STOP);
-    else
+    } else {
         discard_held();
+        forget_losses(edge);
+    }
     close_current(edge);
     w->partial = false;
     w->unwanted = !wanted;
@@ -377,14 +388,14 @@ static void take_record(struct thread_log *log, const struct record *r)
         hold_put(&hold, &owner, r);
     if (r->kind == REC_NODE) {
         gpu_side_node(&gpu, &owner, r);
-    } else if (w) {
+    } else if (w && !w->unwanted) {
         if (window_takes(w, r->start, r->flags))
             put_record(w, &owner, r);
-        if (w->markless && !w->held && !w->unwanted) /* arrived at the last moment */
+        if (w->markless && !w->held) /* arrived at the last moment */
             observers_replay(&owner, r);
         if (flush_long(w))
             roll_over();
-    } else if (finished_missed_span(r->start, r->id)) {
+    } else if (!w && finished_missed_span(r->start, r->id)) {
         ++*(current ? &current->lost.n[LOSS_LATE] : &report.lost); /* its own file is finished */
     }
 }

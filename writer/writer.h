@@ -94,7 +94,10 @@ enum gate {
     GATE_STACKS = 1u << 6,  /* stacks of everything that is recorded */
     /* FLOPs of operators and library calls, in the same steps as GATE_SPANS */
     GATE_FLOPS = 1u << 7,
-    GATE_BITS = 8,
+    /* what is recorded may be discarded: it takes only half of each ring, so that a window that
+     * begins now has the other half */
+    GATE_KEPT = 1u << 8,
+    GATE_BITS = 9,
 };
 
 /* Bits of enum gate; 0 is the idle path. Written by the thread that marks steps, at an edge. The

@@ -20,7 +20,6 @@
 #define LIST_NAME  "saved_traces.jsonl" /* not .json, which HTA would load */
 #define LINE_MOST  16384
 #define TRIES      4
-#define NAME_LOOKS 16
 #define LOOKS      250     /* checks of a list that ends within a line */
 #define LOOK_NS    1000000 /* between two checks */
 
@@ -143,26 +142,13 @@ static int open_list(const char *path, bool may_make)
     return fd;
 }
 
-/* Whether the open file has this name and no other. With a second name, it may be another user's
- * file, linked here. lstat() looks up the file before it counts the names, so a name removed in
- * between is missed. Repeated checks prevent that. */
-static bool is_only_name(int fd, const char *path)
-{
-    struct stat opened, named;
-    bool only = io_fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode);
-    for (int i = 0; only && i < NAME_LOOKS; i++)
-        only = lstat(path, &named) == 0 && named.st_dev == opened.st_dev &&
-               named.st_ino == opened.st_ino && named.st_nlink == 1;
-    return only;
-}
-
 /* Appends a line; one byte before it must be writable. Returns 0 or an errno value. */
 static int append(const char *path, char *line, size_t len, bool may_make)
 {
     int fd = open_list(path, may_make);
     if (fd < 0)
         return errno;
-    int error = is_only_name(fd, path) ? 0 : EINVAL;
+    int error = has_one_name(fd, path) ? 0 : EINVAL;
     if (!error && ends_cut(fd))
         line--, *line = '\n', len++;
     errno = EIO;

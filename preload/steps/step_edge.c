@@ -16,6 +16,8 @@ static uint32_t gate_for(enum action next, bool kept, const struct config *c, bo
                 (c->with_flops ? GATE_FLOPS : 0u);
     if (next >= ACTION_ACTIVE && c->record_shapes)
         gate |= GATE_SHAPES;
+    if (next < ACTION_ACTIVE && kept)
+        gate |= GATE_KEPT;
     if (next == ACTION_WARMUP)
         gate |= GATE_MARKERS;
     if (next == ACTION_SKIP && !outside)

@@ -300,55 +300,55 @@ static bool start_file(const char *path)
     return false;
 }
 
-/* Reads and removes the trigger file. Returns false if it is not trusted or cannot be removed,
- * since it would then trigger for ever. With a second link, another user may have linked a file of
- * this user here. */
+/* Anybody may put a file there, so it is ignored for as long as it stays, and the owner's next
+ * request counts. */
+static void refuse_file(const char *why)
+{
+    if (once_here())
+        log_warn("%s: %s; it is ignored", file_path, why);
+}
+
+/* Reads and removes the trigger file. False: it is not trusted, or it cannot be removed, which
+ * turns the trigger off, since it would trigger for ever. */
 static bool take_file(int fd, const struct stat *st, char *text, size_t size)
 {
-    struct stat now;
-    if (!owner_is_trusted(st->st_uid) || st->st_nlink != 1) {
-        log_warn("%s: must belong to this user or root and have one link; "
-                 "CPROF_TRIGGER=file is off",
-                 file_path);
+    if (!owner_is_trusted(st->st_uid) || !has_one_name(fd, file_path)) {
+        refuse_file("must belong to this user or root and have one link");
         return false;
     }
     ssize_t n = io_read(fd, text, size - 1);
     text[n > 0 ? n : 0] = '\0';
-    if (lstat(file_path, &now) == 0 && now.st_ino == st->st_ino && now.st_dev == st->st_dev &&
-        unlink(file_path) != 0) {
+    if (unlink(file_path) != 0) {
         log_warn("%s: cannot be removed: %s; CPROF_TRIGGER=file is off", file_path,
                  strerror(errno));
+        atomic_store(&on, false);
         return false;
     }
     return true;
 }
 
-/* Reads into text[FILE_MOST]. ENOENT: no trigger file; any other error turns the trigger off. */
-static int read_request_file(char *text)
+/* Reads into text[FILE_MOST]. False: no request. */
+static bool read_request_file(char *text)
 {
     struct stat st;
-    int fd = open_foreign(file_path, O_NOFOLLOW, UINT64_MAX, &st), error = errno;
+    int fd = open_foreign(file_path, O_NOFOLLOW, UINT64_MAX, &st);
     if (fd < 0) {
-        if (error != ELOOP && error != EINVAL)
-            return ENOENT;
-        log_warn("%s: %s; CPROF_TRIGGER=file is off", file_path,
-                 error == ELOOP ? "a symbolic link" : "no regular file of this user");
-        return error;
+        if (errno == ELOOP || errno == EINVAL)
+            refuse_file(errno == ELOOP ? "a symbolic link" : "no regular file of this user");
+        return false;
     }
     bool taken = take_file(fd, &st, text, FILE_MOST);
     io_close(fd);
-    return taken ? 0 : EINVAL;
+    return taken;
 }
 
 static void check_file(void)
 {
     struct trigger_request request;
     char text[FILE_MOST];
-    int error = read_request_file(text);
-    if (error) {
-        if (error != ENOENT)
-            atomic_store(&on, false);
-    } else if (trigger_parse(text, &request)) {
+    if (!read_request_file(text))
+        return;
+    if (trigger_parse(text, &request)) {
         open_and_say(&request, file_path);
     } else {
         log_warn("%s: must be empty or hold steps=N, from=K or seconds=S; no window was opened",

@@ -7,11 +7,13 @@ import resource
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 import servers
+from conftest import FULL
 from support import Running, environment, files, parse, program, python, run, step_numbers, wait_until
 from test_security import NOBODY, PRECIOUS, as_root, needs_curl, public, traps  # noqa: F401
 
@@ -140,15 +142,6 @@ def test_host_name_cannot_leave_the_folder(tmp_path):
 # ---- other users -------------------------------------------------------------------------------------------
 
 VICTIM, ATTACKER = 54321, 54322
-RACE = """
-import os, sys, time
-precious, name = sys.argv[1:]
-end = time.monotonic() + 20
-while os.path.exists(precious) and time.monotonic() < end:
-    for _ in range(50):
-        try: os.link(precious, name); os.unlink(name)
-        except OSError: pass
-"""
 
 
 def become(uid):
@@ -185,7 +178,43 @@ def test_hard_link_does_not_trigger(tmp_path):
     code = "steps(1); time.sleep(0.6); steps(2); print('done')"
     result = run(python(code), tmp_path / "t", TRIGGER=f"file:{tmp_path / 'go'}", SKIP_FIRST=1000000)
     assert (result.rc, result.out, result.traces) == (0, "done\n", [])
-    assert result.complaints == [f"{tmp_path / 'go'}: must belong to this user or root and have one link; CPROF_TRIGGER=file is off"]
+    assert result.complaints == [f"{tmp_path / 'go'}: must belong to this user or root and have one link; it is ignored"]
+
+
+def test_a_name_that_comes_and_goes_does_not_trigger(tmp_path):
+    """As above, but the second name is there for instants only."""
+    (tmp_path / "empty").touch()
+    racer = subprocess.Popen(program("racer", tmp_path / "empty", tmp_path / "go", 20))
+    try:
+        result = run(python("steps(400, 0.01); print('done')"), tmp_path / "t", TRIGGER=f"file:{tmp_path / 'go'}", SKIP_FIRST=1000000)
+    finally:
+        (tmp_path / "empty").unlink()
+        racer.wait(60)
+    assert (result.rc, result.out, result.traces) == (0, "done\n", []), result.err
+    assert all("it is ignored" in line for line in result.complaints), result.err
+
+
+@as_root
+def test_another_users_request_does_not_silence_the_owners(public):
+    """Somebody else's file is ignored while it is there. What the owner puts there later counts."""
+    folder, trigger = public / "run", public / "run/go"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (public / "t").mkdir()
+    (public / "t").chmod(0o777)
+    put_file_as(ATTACKER, trigger)
+
+    def replace():
+        trigger.unlink()
+        put_file_as(VICTIM, public / "go")
+        (public / "go").write_text("seconds=0.5")
+        (public / "go").rename(trigger)
+    timer = threading.Timer(1.0, replace)
+    timer.start()
+    result = run(program("burst", 1, 10, 1500), public / "t", before_exec=become(VICTIM), cwd="/", TRIGGER=f"file:{trigger}", SKIP_FIRST=1000000)
+    timer.join()
+    assert (result.rc, len(result.traces)) == (0, 1), result.err
+    assert len([line for line in result.complaints if "it is ignored" in line]) == 1, result.err
 
 
 def test_list_never_writes_to_a_linked_file(tmp_path):
@@ -193,9 +222,10 @@ def test_list_never_writes_to_a_linked_file(tmp_path):
     precious, folder = tmp_path / "precious", tmp_path / "t"
     precious.write_text(PRECIOUS)
     folder.mkdir()
-    racer = subprocess.Popen([sys.executable, "-c", RACE, precious, folder / "saved_traces.jsonl"])
+    racer = subprocess.Popen(program("racer", precious, folder / "saved_traces.jsonl", 60))
     try:
-        result = run(python("steps(300); print('done')"), folder, WARMUP=0, ACTIVE=1, REPEAT=0, TOP_MB=0, NUM_TRACES_TO_KEEP=3, LOG="error")
+        result = run(python(f"steps({4000 if FULL else 500}); print('done')"), folder, WARMUP=0, ACTIVE=1, REPEAT=0, TOP_MB=0,
+                     NUM_TRACES_TO_KEEP=3, LOG="error")
     finally:
         text = precious.read_text()
         precious.unlink()
@@ -211,6 +241,17 @@ def test_another_users_file_does_not_stop_the_recording(public):
     folder.chmod(0o1777)
     put_file_as(ATTACKER, folder / "rank0.1.pt.trace.json")
     result = run(program("burst", 1, 10), folder, before_exec=become(VICTIM), cwd="/", WARMUP=0, ACTIVE=1, REPEAT=1)
+    assert (result.rc, result.out, result.complaints) == (0, "made 20\n", [])
+    assert [path.name for path in result.traces if path.stat().st_size] == ["rank0.1-2.pt.trace.json"]
+
+
+def test_a_linked_file_does_not_stop_the_recording(tmp_path):
+    """The attacker links a file of the victim's under the name of a trace."""
+    (tmp_path / "own").touch()
+    os.utime(tmp_path / "own", (1, 1))
+    (tmp_path / "t").mkdir()
+    os.link(tmp_path / "own", tmp_path / "t/rank0.1.pt.trace.json")
+    result = run(program("burst", 1, 10), tmp_path / "t", WARMUP=0, ACTIVE=1, REPEAT=1)
     assert (result.rc, result.out, result.complaints) == (0, "made 20\n", [])
     assert [path.name for path in result.traces if path.stat().st_size] == ["rank0.1-2.pt.trace.json"]
 

@@ -235,3 +235,15 @@ def test_cpp_training_marks_steps_explicitly(tmp_path):
     marked = support.run([program, "mark"], tmp_path / "marked", **ALWAYS)
     assert marked.rc == 0 and marked.complaints == [] and len(trace(marked).ops("^aten::matmul$")) == 5
     assert sorted(trace(marked).steps) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("settings", [{"WARMUP": 1}, {"SKIP_FIRST": 1, "WARMUP": 0}], ids=["warmup", "skipped"])
+def test_a_burst_before_the_first_mark_takes_nothing_from_the_window(settings, tmp_path):
+    """Step 0 is recorded in case the program never marks a step. What finds no room then is no loss of a window that comes later,
+    and the window has room from its first event on."""
+    code = "for _ in range(100000): push(b'before'); pop()\nstep()\nfor _ in range(4): [(push(b'inside'), pop()) for _ in range(20)]; step()"
+    done = support.run(support.python(code), tmp_path, RING_KB=64, ACTIVE=4, **settings)
+    found = support.load(done.traces[0])["cprof"]
+    assert (found["lost"]["ring_full"], len(support.events(support.load(done.traces[0]), ph="X", name="inside"))) == (0, 80), done.err
+    told = [note for note in found["notes"] if "markers of warmup steps" in note]
+    assert len(told) == ("SKIP_FIRST" not in settings), found["notes"]

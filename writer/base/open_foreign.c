@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #define OVERFLOW_UID 65534 /* the kernel's default */
 #define ALL_USERS    UINT32_MAX
+#define NAME_LOOKS   16
 
 static int refusal(const struct stat *st, uint64_t most)
 {
@@ -61,6 +63,19 @@ int open_foreign_in_program(const char *path, int flags, uint64_t most, struct s
 {
     static const struct table programs = {program_open, fstat, close};
     return open_regular(&programs, path, flags, most, st);
+}
+
+/* While another process removes a name, the file's count is lower before the name is gone. So each
+ * look first waits for that: rename() of a name to itself changes nothing, but takes the folder's
+ * lock, which the removal holds. Several looks, since a name may come and go between two calls. */
+bool has_one_name(int fd, const char *path)
+{
+    struct stat opened, named;
+    bool one = io_fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode);
+    for (int i = 0; one && i < NAME_LOOKS; i++)
+        one = (rename(path, path) == 0 || errno == EROFS) && lstat(path, &named) == 0 &&
+              named.st_dev == opened.st_dev && named.st_ino == opened.st_ino && named.st_nlink == 1;
+    return one;
 }
 
 bool owner_is_mapped(uid_t uid, uid_t overflow, const char *uid_map)

@@ -15,6 +15,11 @@ int open_foreign(const char *path, int flags, uint64_t most, struct stat *st);
 /* open_foreign(), but always with a descriptor in the program's table. */
 int open_foreign_in_program(const char *path, int flags, uint64_t most, struct stat *st);
 
+/* Whether the open file has this name and no other. With a second name it may be another user's
+ * file, or one of this user's, that somebody has linked here. fd: of io_thread.h's calls on this
+ * thread. */
+bool has_one_name(int fd, const char *path);
+
 /* True for this user and root. False for the overflow user of a user namespace, which stands for
  * all unmapped users. Any thread. */
 bool owner_is_trusted(uid_t uid);

@@ -88,6 +88,7 @@ void writer_set_gate(uint32_t bits)
         atomic_store_explicit(&writer_gate, bits, memory_order_seq_cst);
     if (edges_paused()) /* recording may have paused meanwhile */
         atomic_store_explicit(&writer_gate, 0, memory_order_seq_cst);
+    thread_log_halve(gate_open(GATE_KEPT));
 }
 
 void writer_edge_begin(void)

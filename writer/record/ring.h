@@ -20,7 +20,8 @@ struct ring {
     uint64_t slots;      /* capacity, a power of two; constant */
     struct record *base; /* slots x 64 bytes; constant */
     uint64_t filling;    /* producer only: slots of the record being filled */
-    char pad[16];
+    _Atomic uint64_t room; /* the most slots in use; any thread writes (relaxed) */
+    char pad[8];
     /* consumer's cache line */
     /* first slot that is not taken; consumer writes (release), producer reads (acquire) */
     _Atomic uint64_t tail;
@@ -32,7 +33,8 @@ _Static_assert(offsetof(struct ring, tail) == 64,
 /* Makes an empty ring in `bytes` of memory, a power of two of slots. Before any producer. */
 static inline void ring_make(struct ring *r, void *at, uint64_t bytes)
 {
-    *r = (struct ring){.slots = bytes / RECORD_SLOT, .base = at};
+    *r = (struct ring){
+        .slots = bytes / RECORD_SLOT, .room = bytes / RECORD_SLOT, .base = at};
 }
 
 /* Restarts an empty ring at its first slot, whose page is present. Consumer, while there is no
@@ -52,9 +54,10 @@ static inline struct record *ring_reserve(struct ring *r, uint64_t slots)
     uint64_t at = head & (r->slots - 1);
     uint64_t to_end = r->slots - at;
     uint64_t need = slots <= to_end ? slots : to_end + slots;
-    if (__builtin_expect(head + need - r->tail_seen > r->slots, 0)) {
+    uint64_t room = atomic_load_explicit(&r->room, memory_order_relaxed);
+    if (__builtin_expect(head + need - r->tail_seen > room, 0)) {
         r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
-        if (head + need - r->tail_seen > r->slots)
+        if (head + need - r->tail_seen > room)
             return NULL;
     }
     if (__builtin_expect(slots > to_end, 0)) {
@@ -73,7 +76,8 @@ static inline struct record *ring_reserve(struct ring *r, uint64_t slots)
 static inline bool ring_has(const struct ring *r, uint64_t slots)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
-    return (head & (r->slots - 1)) + slots <= r->slots && head + slots - r->tail_seen <= r->slots;
+    return (head & (r->slots - 1)) + slots <= r->slots &&
+           head + slots - r->tail_seen <= atomic_load_explicit(&r->room, memory_order_relaxed);
 }
 
 /* Commits the record of the last ring_reserve() to the consumer. Does not read the record, whose

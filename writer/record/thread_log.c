@@ -185,6 +185,23 @@ static struct thread_log *reuse_log(void)
     return NULL;
 }
 
+static _Atomic bool halved; /* stepping thread sets, any thread reads */
+
+static void set_room(struct thread_log *log)
+{
+    uint64_t slots = log->ring.slots;
+    atomic_store_explicit(&log->ring.room, atomic_load(&halved) ? slots / 2 : slots,
+                          memory_order_relaxed);
+}
+
+void thread_log_halve(bool halve)
+{
+    if (atomic_exchange(&halved, halve) == halve)
+        return;
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        set_room(log);
+}
+
 static struct thread_log *make_log(void)
 {
     if (atomic_load(&made) >= THREADS_MAX - 1 ||
@@ -204,6 +221,7 @@ static struct thread_log *make_log(void)
     log->next = atomic_load(&first);
     while (!atomic_compare_exchange_weak(&first, &log->next, log))
         ;
+    set_room(log); /* after it is in the list, where the stepping thread finds it */
     return log;
 }
 

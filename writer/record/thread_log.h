@@ -280,6 +280,9 @@ void thread_log_note_loss(struct thread_log *log);
 /* Adds n losses. log: the calling thread's, or NULL for the process-wide counters. Any thread. */
 void thread_log_lost(struct thread_log *log, enum loss cause, uint64_t n);
 
+/* Sets how much of each ring may be in use: half of it, or all. Stepping thread. */
+void thread_log_halve(bool halve);
+
 /* How many spans of all threads found no room after the end of the window in which they began.
  * `losses` does not include them. cprof thread. */
 uint64_t thread_log_refused_late(void);

@@ -44,8 +44,10 @@ bool earlier_run_in_the_way(const struct writer_options *options)
     bool in_the_way = false;
     for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
         struct stat st;
-        /* another user's file is not this user's earlier run, and is never replaced */
-        if (is_table(found.gl_pathv[i]) || !owner_is_trusted_file(found.gl_pathv[i], &st))
+        /* Another user's file is not this user's earlier run, and is never replaced. Nor is one with
+         * a second name: another user may have linked it here. */
+        if (is_table(found.gl_pathv[i]) || !owner_is_trusted_file(found.gl_pathv[i], &st) ||
+            st.st_nlink != 1)
             continue;
         int64_t second = options->run_started_ns - options->run_started_ns % SECOND_NS;
         in_the_way = options->shares_second

@@ -10,6 +10,7 @@ from cprof.tool import Problem, note
 from cprof.tool.elf import read_elf
 
 NAME = "libcprof.so"
+_COPY = re.compile(r"libcprof[^/]*\.so[.\d]*$")  # the name of any copy
 
 
 def cached(name: str, whole: bool = True) -> Optional[str]:
@@ -85,12 +86,12 @@ def _is(library: str, part: str, environment: Mapping[str, str]) -> bool:
 
 def other_copies(library: str, environment: Mapping[str, str]) -> List[str]:
     """Parts of LD_PRELOAD that are other copies of this library."""
-    return [part for part in _parts(environment) if os.path.basename(part) == NAME and not _is(library, part, environment)]
+    return [part for part in _parts(environment) if _COPY.match(os.path.basename(part)) and not _is(library, part, environment)]
 
 
 def is_named(environment: Mapping[str, str]) -> bool:
     """Whether LD_PRELOAD names any copy of this library."""
-    return any(os.path.basename(part) == NAME for part in _parts(environment))
+    return any(_COPY.match(os.path.basename(part)) for part in _parts(environment))
 
 
 def installed_beside(library: str) -> Optional[str]:
