@@ -213,3 +213,23 @@ def test_memory_counter_follows_the_total(pair):
 def test_traces_pass_the_strict_validator(pair):
     for path in pair[2]:
         support.validate(support.load(path))
+
+
+def test_fast_ranges_are_those_that_torch_opens(tmp_path):
+    """torch opens _RecordFunctionFast's ranges only while its own profiler runs (scripts/LIMITS.md). cprof then has them, too."""
+    code = """
+import torch
+from torch.profiler import profile
+def fast(name):
+    with torch._C._profiler._RecordFunctionFast(name):
+        torch.ones(2)
+step(); fast("alone")
+with profile() as p:
+    fast("together")
+step()
+print([e.key for e in p.key_averages() if e.key in ("alone", "together")])
+"""
+    done = support.run(support.python(code), tmp_path, ACTIVE=1)
+    assert (done.rc, done.out) == (0, "['together']\n"), done.err
+    trace = support.load(done.traces[0])
+    assert [e["name"] for e in support.events(trace, ph="X") if e["name"] in ("alone", "together")] == ["together"]

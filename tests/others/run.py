@@ -228,8 +228,9 @@ def worker_cases():
 
 
 def preload_cases():
-    """A library that exports dlsym(), and an older build of cprof, each before and after cprof in LD_PRELOAD."""
-    for name, (path, reason) in {"a library that exports dlsym": (str(PROGRAMS / "libdlsymhook.so"), None), "an older build": older_build()}.items():
+    """A library that exports dlsym(), one that hooks malloc() and keeps a pipe, and an older build of cprof, each before and after cprof in LD_PRELOAD."""
+    for name, (path, reason) in {"a library that exports dlsym": (str(PROGRAMS / "libdlsymhook.so"), None),
+                                 "a library that hooks malloc": (str(PROGRAMS / "libmallocpipe.so"), None), "an older build": older_build()}.items():
         if reason:
             yield name, reason
             continue

@@ -20,7 +20,8 @@ GROUPS = {
     "profiler": "profiler/test_profiler profiler/test_profiler_tree profiler/test_record_function profiler/test_torch_tidy "
                 "profiler/test_memory_profiler profiler/test_kineto profiler/test_execution_trace test_itt",
     "small": "test_futures test_module_hooks test_module_tracker test_weak test_subclass test_monitor test_autograd_fallback test_flop_counter "
-             "test_dlpack test_throughput_benchmark test_mkl_verbose test_mkldnn_verbose test_logging test_openmp test_native_mha test_show_pickle",
+             "test_dlpack test_throughput_benchmark test_mkl_verbose test_mkldnn_verbose test_logging test_openmp test_native_mha test_show_pickle "
+             "test_legacy_vmap test_set_default_mobile_cpu_allocator jit/test_script_profile",
     "hooks of modules": "test_flop_counter",
     "serialization": "test_serialization",
     "dataloader": "test_dataloader",
@@ -28,12 +29,17 @@ GROUPS = {
     "multiprocessing": "test_multiprocessing test_multiprocessing_spawn",
     "dispatch": "test_overrides test_dispatch test_static_runtime test_autocast test_functional_optim lazy/test_bindings",
     "store": "distributed/test_store",
+    "launcher": "distributed/elastic/multiprocessing/redirects_test distributed/elastic/multiprocessing/tail_log_test distributed/test_multi_threaded_pg",
+    "vmap": "functorch/test_vmap",
+    "autograd": "test_autograd",
 }
 # {group: pytest -k expression} for groups that run in part.
 CHOSEN = {
     "dataloader": "not (Segfault or error_traceback or proper_exit)",  # these tests crash or wait on purpose, for minutes
     "small": "not test_hook_registration",
     "hooks of modules": "test_hook_registration",
+    "vmap": "TestVmapAPI",
+    "autograd": "hook or checkpoint or anomaly or profiler or thread or custom_function",
 }
 # The test counts the entries of torch's tables of hooks, and CPROF_WITH_MODULES=1 adds two (scripts/LIMITS.md).
 SETTINGS = {"hooks of modules": {"CPROF_WITH_MODULES": "0"}}
