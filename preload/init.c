@@ -39,6 +39,8 @@
 #define ADDRESS_SPACE_MB 256ull /* rings of some threads, tables, two stacks */
 #define HELD_BYTES       64000000u
 #define HOLD_BYTES       (4u << 20)
+#define FLIGHT_BYTES     64000000u
+#define FLIGHT_DEFAULT   32000000u
 #define SAVE_MORE_MS     1000 /* after CPROF_DRAIN_DEADLINE_MS another thread may end the process */
 
 static _Atomic pid_t exit_by; /* the thread that saves; 0: none yet */
@@ -176,6 +178,26 @@ static int frames_in_args(const struct config *config)
     return python && config->with_stack && !python_find() ? STACKS_ALL : config->stack_args;
 }
 
+static struct flight_options flight_options(const struct config *config)
+{
+    struct flight_options o = {.bytes = FLIGHT_BYTES,
+                               .slow = (double)config->flight_slow,
+                               .hang_ns = (uint64_t)config->flight_hang_s * 1000000000u};
+    uint64_t n = (uint64_t)config_flight_most();
+    if (config->flight == CONFIG_FLIGHT_OFF)
+        return o;
+    o.what = config->flight_what;
+    if (config->flight == CONFIG_FLIGHT_ON)
+        o.bytes = FLIGHT_DEFAULT;
+    else if (config->flight == CONFIG_FLIGHT_STEPS)
+        o.steps = n;
+    else if (config->flight == CONFIG_FLIGHT_SECONDS)
+        o.ns = n * 1000000000u;
+    else
+        o.bytes = n * 1000000u;
+    return o;
+}
+
 static bool start_writer(const struct config *config)
 {
     struct writer_options options = {
@@ -193,6 +215,7 @@ static bool start_writer(const struct config *config)
         .top_bytes = (uint64_t)config->top_mb << 20,
         .held_bytes = HELD_BYTES,
         .hold_bytes = HOLD_BYTES,
+        .flight = flight_options(config),
         .exit_deadline_ms = config->drain_deadline_ms,
         .run_started_ns = names_start_ns(),
         .affinity = affinity_known ? &affinity : NULL,
@@ -216,13 +239,22 @@ static bool start_writer(const struct config *config)
     return writer_start(&options);
 }
 
+/* Unlike a function of atexit(), it is told the exit code. */
+static void at_exit_with(int status, void *unused)
+{
+    (void)unused;
+    if (status)
+        writer_ends_by("exit code", status & 0xff);
+    cprof_at_exit();
+}
+
 /* The driver has registered its own exit handler by the end of cuInit or of the first context. In a
  * program with a static CUDA runtime no CUDA call passes a hook, so this is the only notice. */
 static void driver_ready(void)
 {
     static _Atomic unsigned times;
     if (atomic_load(&times) < 2 && atomic_fetch_add(&times, 1) < 2)
-        atexit(cprof_at_exit);
+        on_exit(at_exit_with, NULL);
 }
 
 static void configure_gpu(const struct config *config)
@@ -280,7 +312,7 @@ static void start_parts(enum wake_reason reason)
         atomic_store(&cprof_life, LIFE_OVER);
         return;
     }
-    atexit(cprof_at_exit);
+    on_exit(at_exit_with, NULL);
     at_quick_exit(cprof_at_exit);
     stack_capture_start(config);
     if (config->with_modules && config->activities & CONFIG_ACTIVITY_CPU)

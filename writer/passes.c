@@ -10,6 +10,7 @@
 
 #include "writer/window/window.h"
 #include "writer/record/record.h"
+#include "writer/flight.h"
 #include "writer/gpu_side.h"
 #include "writer/import/import.h"
 #include "writer/base/base.h"
@@ -22,6 +23,7 @@
 #define HELD_FLUSHES 32   /* flushes per held_bytes, of a held window */
 #define HELD_IDLE    4    /* of an idle held window, only each fourth flush is done */
 #define HELD_MS      1000 /* a held window gets a file after this time */
+#define FLIGHT_MS    100  /* between passes while the flight recorder alone wants something */
 #define GRACE_MS     500  /* for spans that are open at the window's end */
 #define GATES_IDLE                                                                                 \
     (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* bits of writer_gate that need no passes */
@@ -243,13 +245,14 @@ static void discard_held(void)
     report_discard();
 }
 
-/* What was lost of the held window is no loss of the next one, which takes only its markers. */
+/* What found no room in the held window is no loss of the next one, which takes only its markers. */
 static void forget_losses(const struct step_edge *edge)
 {
-    if (hold.on && memcmp(&edge->losses, &current->before, sizeof edge->losses) != 0)
+    uint64_t lost = edge->losses.n[LOSS_RING_FULL];
+    if (hold.on && lost != current->before.n[LOSS_RING_FULL])
         writer_note("events before the first step mark found no room; markers of warmup steps that "
                     "were among them are missing");
-    hold_losses = skip_losses = edge->losses;
+    hold_losses.n[LOSS_RING_FULL] = skip_losses.n[LOSS_RING_FULL] = lost;
 }
 
 /* Ends the held window, unless the same step continues. */
@@ -335,6 +338,7 @@ static void take_edge(const struct step_edge *edge)
 static void take_posted(const struct step_edge *edge)
 {
     observers_edge(edge, passes);
+    flight_edge(edge);
     if (!atomic_load(&failed) && !edge_changes_nothing(edge))
         take_edge(edge);
 }
@@ -384,6 +388,7 @@ static void take_record(struct thread_log *log, const struct record *r)
     if (record_was_span(r))
         log->last_span = r->id;
     observers_record(&owner, r);
+    flight_record(&owner, r);
     if ((!w || w->held || w->unwanted) && hold_wants(r))
         hold_put(&hold, &owner, r);
     if (r->kind == REC_NODE) {
@@ -558,6 +563,7 @@ static void flush_windows(bool force)
         if (is_to_flush(w, force))
             flush_window(w);
     }
+    flight_flush(force);
     roll_over();
 }
 
@@ -687,7 +693,7 @@ int passes_pause_ms(void)
     int ms = shorter_pause(each_pass(false), gpu_side_pause_ms(&gpu));
     bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) || listening() ||
                 atomic_load(&skipped_wanted) || import_busy();
-    return shorter_pause(ms, busy ? POLL_MS : -1);
+    return shorter_pause(ms, busy ? POLL_MS : flight_runs() ? FLIGHT_MS : -1);
 }
 
 static void give_up_waiting(void)
@@ -711,11 +717,13 @@ void passes_finish(void)
             run_state_wait(WRITER_STOPPING, 2);
     }
     import_give_up();
+    flight_end();
 }
 
 void passes_start(const struct writer_options *given)
 {
     shared.options = options = given;
+    flight_start(&shared);
     flush_bytes = options->gzip ? FLUSH_GZIP : FLUSH_BYTES;
     if (flush_bytes > options->max_trace_bytes / 4)
         flush_bytes = options->max_trace_bytes / 4;

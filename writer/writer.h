@@ -97,7 +97,11 @@ enum gate {
     /* what is recorded may be discarded: it takes only half of each ring, so that a window that
      * begins now has the other half */
     GATE_KEPT = 1u << 8,
-    GATE_BITS = 9,
+    /* torch's ranges, and calls of NCCL and MPI: in the steps of GATE_SPANS, and for the flight
+     * recorder in all steps */
+    GATE_RANGES = 1u << 9,
+    GATE_WINDOW = 1u << 10, /* a window, or what may become one, takes what is recorded */
+    GATE_BITS = 11,
 };
 
 /* Bits of enum gate; 0 is the idle path. Written by the thread that marks steps, at an edge. The
@@ -300,6 +304,35 @@ struct saved_trace {
     bool markless; /* of a program, or a part of one, without step marks */
 };
 
+/* What the flight recorder keeps. */
+enum flight_what {
+    FLIGHT_STEPS = 1u << 0,
+    FLIGHT_COLLECTIVES = 1u << 1,
+    FLIGHT_MARKERS = 1u << 2,
+    FLIGHT_MEMORY = 1u << 3,
+    FLIGHT_OPERATORS = 1u << 4,
+    FLIGHT_CALLS = 1u << 5,
+};
+
+/* The flight recorder leaves out allocations of fewer bytes: they are many, and no memory is short
+ * because of them. */
+#define FLIGHT_LEAST 4096
+
+static inline bool flight_wants_bytes(int64_t bytes)
+{
+    return bytes >= FLIGHT_LEAST || bytes <= -FLIGHT_LEAST;
+}
+
+struct flight_options {
+    unsigned what;  /* enum flight_what; 0: there is no flight recorder */
+    uint64_t bytes; /* most bytes of its file */
+    /* 0, or this is dropped which is older than so many steps or so many ns; at most as much again
+     * is kept */
+    uint64_t steps, ns;
+    double slow;      /* saved after a step of so many medians; 0: not */
+    uint64_t hang_ns; /* saved when no step ends for so long; 0: not */
+};
+
 /* Peak rates in TFLOP/s from the user; 0: not given. */
 struct flop_peaks {
     double gpu[FLOP_OTHER]; /* per GPU, by enum flop_class */
@@ -319,6 +352,7 @@ struct writer_options {
     uint64_t top_bytes;       /* memory for a window's table; 0: no table */
     uint64_t held_bytes;      /* on disk, for a held window */
     uint64_t hold_bytes;      /* memory for markers of steps that are not recorded */
+    struct flight_options flight;
     int64_t exit_deadline_ms; /* for all work at exit */
     /* wall clock; files of this rank that are not older are of this run */
     int64_t run_started_ns;
@@ -359,6 +393,15 @@ struct writer_options {
  * run_started_ns, trace_pattern, renamed_by. Checks once, before the first file; later calls return
  * false. cprof thread, or the only thread. */
 bool earlier_run_in_the_way(const struct writer_options *options);
+
+/* Why the process ends, for the flight recorder: `what` (static) and a number, for example "exit
+ * code" and 3; -1: without a number. Before writer_finish(); the first one counts. Any thread, also
+ * in signal handlers. */
+void writer_ends_by(const char *what, int number);
+
+/* Saves what the flight recorder holds, and writes the path of the trace. False: there is no
+ * recorder, or it cannot (logged). cprof thread. */
+bool writer_flight_save(char *path, size_t size);
 
 /* ---- optimizers: their classes are in the trace and in the exit line ---- */
 

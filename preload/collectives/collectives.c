@@ -254,7 +254,7 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
             struct communicator *c =
                 what->role == ROLE_TRANSFER ? communicator_of(what->comm) : NULL;
             uint64_t number = c ? communicator_number(c, (enum collective_peer)what->peer_is) : 0;
-            if (gate_open(GATE_SPANS))
+            if (gate_open(GATE_RANGES))
                 open_transfer(call, id, what, c, number, caller);
         }
         guard_leave();

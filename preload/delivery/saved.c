@@ -17,11 +17,11 @@
 
 #include "preload/steps/steps.h"
 
-#define LIST_NAME  "saved_traces.jsonl" /* not .json, which HTA would load */
-#define LINE_MOST  16384
-#define TRIES      4
-#define LOOKS      250     /* checks of a list that ends within a line */
-#define LOOK_NS    1000000 /* between two checks */
+#define LIST_NAME "saved_traces.jsonl" /* not .json, which HTA would load */
+#define LINE_MOST 16384
+#define TRIES     4
+#define LOOKS     250     /* checks of a list that ends within a line */
+#define LOOK_NS   1000000 /* between two checks */
 
 struct kept {
     struct kept *next;

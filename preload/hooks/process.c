@@ -121,8 +121,10 @@ static bool finish_if_last(pid_t thread, int number)
     pid_t owner = (pid_t)cprof_owner_pid();
     bool last = owner > 1 && owner == own_pid() && is_deadly(number) && has_no_handler(number) &&
                 !blocks(thread, number);
-    if (last)
+    if (last) {
+        writer_ends_by("signal", number);
         finish_traces();
+    }
     errno = saved;
     return last;
 }
@@ -165,15 +167,22 @@ EXPORT int process_tgkill(pid_t process, pid_t thread, int number);
 EXPORT int process_pthread_kill(pthread_t thread, int number);
 EXPORT int process_sigqueue(pid_t pid, int number, const union sigval value);
 
+static void leave_with(int status)
+{
+    if (status)
+        writer_ends_by("exit code", status & 0xff);
+    finish_traces();
+}
+
 EXPORT void process_leave_posix(int status)
 {
-    finish_traces();
+    leave_with(status);
     leave(next_underscore_exit, status);
 }
 
 EXPORT void process_leave_c99(int status)
 {
-    finish_traces();
+    leave_with(status);
     leave(next_c99_exit, status);
 }
 
@@ -184,8 +193,10 @@ EXPORT void process_abort(void)
     struct sigaction action;
     bool handled = sigaction(SIGABRT, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
                    action.sa_handler != SIG_IGN;
-    if (!handled)
+    if (!handled) {
+        writer_ends_by("abort()", -1);
         finish_traces();
+    }
     if (next_abort)
         next_abort();
     for (;;)

@@ -90,8 +90,7 @@ static inline int flags_now(const struct cprof_marker *m)
     unsigned action = (unsigned)steps_action();
     if (actions >> action & 1)
         return action == ACTION_SKIP ? REC_MARKER | REC_SKIPPED : REC_MARKER;
-    bool kept = (gate & GATE_SPANS) && action < ACTION_ACTIVE && (actions & ACTIVE_ACTIONS);
-    return kept ? 0 : -1;
+    return (gate & GATE_KEPT) && (actions & ACTIVE_ACTIONS) ? 0 : -1;
 }
 
 /* Counts an invalid call, if markers are recorded. */

@@ -60,6 +60,8 @@ enum {
 };
 /* clang-format on */
 
+#define FLIGHT_MOST 1048576 /* steps, seconds or MB after the colon of CPROF_FLIGHT */
+
 /* Written by config_capture() in the constructor, read-only afterwards. */
 static struct {
     bool secure;
@@ -274,6 +276,13 @@ const char *config_trigger_name(void)
     return argument_of(AT_trigger, name, sizeof name);
 }
 
+static int64_t flight_most; /* written while the settings load, on one thread */
+
+int64_t config_flight_most(void)
+{
+    return flight_most;
+}
+
 /* Makes `value`, the default, the effective one; defaults always parse. */
 static void keep_value(const struct setting *setting, const char *value)
 {
@@ -350,6 +359,19 @@ static void check_activities(void)
     loaded.config.activities = asked & supported;
 }
 
+static void check_flight(void)
+{
+    const struct setting *setting = &settings[AT_flight];
+    char number[32];
+    flight_most = 0;
+    if (loaded.config.flight < CONFIG_FLIGHT_STEPS ||
+        parse_int(argument_of(AT_flight, number, sizeof number), 1, FLIGHT_MOST, &flight_most))
+        return;
+    bad_value(setting, loaded.text[AT_flight],
+              "must have a whole number from 1 to 1048576 after the colon");
+    keep_value(setting, setting->fallback);
+}
+
 static void check_schedule(void)
 {
     static const int cycle[] = {AT_schedule_scope, AT_skip_first, AT_wait,           AT_warmup,
@@ -417,6 +439,7 @@ static void load(void)
         if (i != AT_log)
             load_setting(&settings[i]);
     check_names();
+    check_flight();
     check_traces_to_keep();
     check_tensorboard();
     check_activities();

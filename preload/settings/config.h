@@ -48,6 +48,26 @@ enum config_torch_path {
     CONFIG_TORCH_PATH_OBJECTS
 };
 
+/* The order of CPROF_FLIGHT's values in config.def. */
+enum config_flight {
+    CONFIG_FLIGHT_OFF,
+    CONFIG_FLIGHT_ON,
+    CONFIG_FLIGHT_STEPS,
+    CONFIG_FLIGHT_SECONDS,
+    CONFIG_FLIGHT_MB
+};
+
+/* Bits of flight_what in struct config, in the order of CPROF_FLIGHT_WHAT's values in
+ * config.def. */
+enum config_flight_what {
+    CONFIG_FLIGHT_OF_STEPS = 1u << 0,
+    CONFIG_FLIGHT_OF_COLLECTIVES = 1u << 1,
+    CONFIG_FLIGHT_OF_MARKERS = 1u << 2,
+    CONFIG_FLIGHT_OF_MEMORY = 1u << 3,
+    CONFIG_FLIGHT_OF_OPERATORS = 1u << 4,
+    CONFIG_FLIGHT_OF_CALLS = 1u << 5,
+};
+
 #define CONFIG_FIELD_BOOL(field)   bool field;
 #define CONFIG_FIELD_INT(field)    int64_t field;
 #define CONFIG_FIELD_CHOICE(field) int field;
@@ -59,8 +79,9 @@ enum config_torch_path {
 #define CONFIG_FIELD_RANGES(field) struct step_ranges field;
 
 /* One field for each row of config.def. Texts are never freed. Written by config_load(), read-only
- * afterwards. schedule_scope, step and trigger are enum schedule_scope, config_step and
- * config_trigger; activities are bits of enum config_activity; log is enum log_level minus one. */
+ * afterwards. schedule_scope, step, trigger and flight are enum schedule_scope, config_step,
+ * config_trigger and config_flight; activities are bits of enum config_activity; log is enum
+ * log_level minus one. */
 struct config {
 #define X(name, type, field, fallback, min, max, allowed, state, help) CONFIG_FIELD_##type(field)
 #include "preload/settings/config.def"
@@ -88,6 +109,9 @@ const char *config_step_name(enum config_step kind);
 /* The text after the colon of CPROF_TRIGGER, or "". Without blanks around it; never freed. The
  * waking thread, after config_load(). */
 const char *config_trigger_name(void);
+
+/* The number after the colon of CPROF_FLIGHT; 0: none. After config_load(). */
+int64_t config_flight_most(void);
 
 /* The settings, loaded if necessary. Never NULL. Any thread. */
 const struct config *config_get(void);

@@ -11,7 +11,7 @@ static uint32_t gate_for(enum action next, bool kept, const struct config *c, bo
 {
     uint32_t gate = 0;
     if (next >= ACTION_ACTIVE || kept)
-        gate |= GATE_SPANS | GATE_MARKERS | (c->profile_memory ? GATE_MEMORY : 0u) |
+        gate |= GATE_SPANS | GATE_RANGES | GATE_MARKERS | (c->profile_memory ? GATE_MEMORY : 0u) |
                 (c->activities & CONFIG_ACTIVITY_CUDA ? GATE_CALLS : 0u) |
                 (c->with_flops ? GATE_FLOPS : 0u);
     if (next >= ACTION_ACTIVE && c->record_shapes)
@@ -24,6 +24,24 @@ static uint32_t gate_for(enum action next, bool kept, const struct config *c, bo
         gate |= GATE_SKIPPED;
     if ((gate & ~GATE_SKIPPED) && c->with_stack)
         gate |= GATE_STACKS;
+    return gate & GATE_MARKERS ? gate | GATE_WINDOW : gate;
+}
+
+/* What the flight recorder keeps in all steps. */
+static uint32_t flight_gate(const struct config *c)
+{
+    unsigned what = c->flight ? c->flight_what : 0;
+    uint32_t gate = 0;
+    if (what & (CONFIG_FLIGHT_OF_MARKERS | CONFIG_FLIGHT_OF_COLLECTIVES))
+        gate |= GATE_RANGES;
+    if (what & CONFIG_FLIGHT_OF_MARKERS)
+        gate |= GATE_MARKERS;
+    if (what & CONFIG_FLIGHT_OF_MEMORY)
+        gate |= GATE_MEMORY;
+    if (what & CONFIG_FLIGHT_OF_OPERATORS)
+        gate |= GATE_SPANS;
+    if (what & CONFIG_FLIGHT_OF_CALLS)
+        gate |= GATE_CALLS;
     return gate;
 }
 
@@ -42,16 +60,20 @@ void edge_cross(struct step_edge *edge, const struct request *r, const struct co
     static uint64_t last; /* ticks of the newest edge */
     static bool ranked;   /* the rank was refreshed */
     bool over = edge->kind == EDGE_STOP || edge->kind == EDGE_LAST;
+    uint32_t always = edge->kind == EDGE_LAST ? 0 : flight_gate(c);
     bool record = edge->begun >= ACTION_ACTIVE || (edge->keep && !over);
     bool recorded = edge->ended >= ACTION_ACTIVE || edge->kept;
+    bool operators = always & GATE_SPANS; /* they go on between windows */
     bool same = edge->kept && edge->keep && edge->kind != EDGE_START; /* the kept step goes on */
-    uint32_t gate = over ? 0 : gate_for(edge->begun, edge->keep, c, outside);
+    uint32_t gate = (over ? 0 : gate_for(edge->begun, edge->keep, c, outside)) | always;
     struct edge_change change = {
-        .begins = record && !recorded,
-        .ends = !record && recorded && edge->kind != EDGE_LAST, /* torch is not called at exit */
+        .begins = operators ? edge->kind == EDGE_FIRST : record && !recorded,
+        /* torch is not called at exit */
+        .ends = !record && recorded && !operators && edge->kind != EDGE_LAST,
         /* the cprof thread does not refresh the rank */
         .ranked = edge->begun >= ACTION_ACTIVE && !ranked && !r->demand,
-        .memory = (gate & GATE_MEMORY) && !same && (!gate_open(GATE_MEMORY) || edge->kept),
+        .memory = (gate & GATE_MEMORY) && !same &&
+                  (!gate_open(GATE_MEMORY) || (edge->kept && !(always & GATE_MEMORY))),
         .stacks = gate & GATE_STACKS,
     };
     if (change.ranked) {

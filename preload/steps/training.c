@@ -64,7 +64,7 @@ int64_t cprof_step_number(void)
 
 int cprof_is_recording(void)
 {
-    return cprof_awake() && gate_open(GATE_MARKERS);
+    return cprof_awake() && gate_open(GATE_WINDOW);
 }
 
 /* ---- when to record ---- */

@@ -348,12 +348,11 @@ static void check_file(void)
     char text[FILE_MOST];
     if (!read_request_file(text))
         return;
-    if (trigger_parse(text, &request)) {
+    if (trigger_parse(text, &request))
         open_and_say(&request, file_path);
-    } else {
+    else
         log_warn("%s: must be empty or hold steps=N, from=K or seconds=S; no window was opened",
                  file_path);
-    }
 }
 
 /* ---- ranges of the program ------------------------------------------------------------------- */

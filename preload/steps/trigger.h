@@ -33,6 +33,7 @@
  *   window [seconds=S]              opens step=N seconds=S    N is the current step
  *   either of these                 open step=N               a window is already open
  *                                   then, once the trace is complete: trace PATH, and done
+ *   last                            trace PATH, and done      the flight recorder is saved
  *   anything else                   error TEXT; also when no trace comes (recording is off, nothing
  *                                   was recorded, or the program ends)
  */

@@ -187,6 +187,18 @@ static void tell_status(struct client *c)
     tell_and_disconnect(c, "status", text);
 }
 
+/* Saves the flight recorder. */
+static void save_last(struct client *c)
+{
+    char path[PATH_MAX];
+    if (!writer_flight_save(path, sizeof path)) {
+        tell_and_disconnect(c, "error", "no flight recorder: CPROF_FLIGHT is off, or cannot write");
+        return;
+    }
+    tell_client(c, "trace", path);
+    tell_and_disconnect(c, "done", "");
+}
+
 static void open_window(struct client *c, const char *text)
 {
     struct trigger_request request = {0};
@@ -209,11 +221,14 @@ static void answer(struct client *c)
     size_t n = sizeof window - 1;
     if (strcmp(c->line, "status") == 0)
         tell_status(c);
+    else if (strcmp(c->line, "last") == 0)
+        save_last(c);
     else if (strncmp(c->line, window, n) == 0 && (c->line[n] == ' ' || !c->line[n]))
         open_window(c, c->line + n);
     else
-        tell_and_disconnect(c, "error",
-                            "known requests: window [steps=N] [from=K], window seconds=S, status");
+        tell_and_disconnect(
+            c, "error",
+            "known requests: window [steps=N] [from=K], window seconds=S, last, status");
 }
 
 /* True when the client has closed both directions. One that closed only its sending half still

@@ -165,6 +165,8 @@ static void put_allocation(uint64_t address, int64_t bytes, const struct record_
 static void record_cpu_change(uint64_t address, int64_t bytes)
 {
     int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
+    if (!gate_open(GATE_WINDOW) && !flight_wants_bytes(bytes))
+        return;
     struct record_memory state = {total, 0, 0, -1};
     put_allocation(address, bytes, &state);
 }

@@ -572,7 +572,7 @@ void **torch_range_start(void **context, const void *function)
         fetch_began(function); /* first, because the fetch's range belongs to the new step */
     else if (starts_with(name, STEP_RANGE, sizeof STEP_RANGE - 1))
         optimizer_began(name);
-    if (!gate_open(GATE_SPANS)) {
+    if (!gate_open(GATE_RANGES)) {
         close_ended_elsewhere();
     } else if (guard_enter_event()) {
         if (open_range(function, name))

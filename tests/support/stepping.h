@@ -47,8 +47,11 @@ static inline void finish(void)
 #define ALL    (GATE_SPANS | GATE_MARKERS | GATE_MEMORY | GATE_SHAPES | GATE_CALLS)
 #define MARK() steps_mark(STEP_CALL, 0)
 
+/* bits: without those that follow from others. */
 static inline void check_gate(uint32_t bits, const char *when)
 {
+    bits |= bits & GATE_SPANS ? GATE_RANGES : 0;
+    bits |= bits & GATE_MARKERS ? GATE_WINDOW : 0;
     for (uint32_t bit = 1; bit < 1u << GATE_BITS; bit <<= 1)
         ck_assert_msg(gate_open(bit) == ((bits & bit) != 0), "gate bit %u is %d in %s", bit,
                       gate_open(bit), when);
@@ -60,7 +63,8 @@ static inline void check_step(int64_t step, enum action action, uint32_t gate)
     snprintf(when, sizeof when, "step %lld", (long long)step);
     ck_assert_int_eq(steps_current(), step);
     ck_assert_int_eq(steps_action(), action);
-    check_gate(gate, when);
+    bool kept = gate & GATE_SPANS && action < ACTION_ACTIVE;
+    check_gate(gate | (kept ? GATE_KEPT : 0), when);
 }
 
 static inline void name_files(const char *filename)

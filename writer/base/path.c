@@ -254,13 +254,41 @@ bool path_part_name(const char *path, pid_t pid, int64_t step, char *out, size_t
     return length > 0 && (size_t)length < size && strlen(last_component(out)) <= PATH_NAME_MAX;
 }
 
+/* "-<n>" for n > 1. */
+struct suffix {
+    char text[16];
+};
+
+static struct suffix suffix_of(int n)
+{
+    struct suffix suffix = {""};
+    if (n > 1)
+        snprintf(suffix.text, sizeof suffix.text, "-%d", n);
+    return suffix;
+}
+
 bool path_prestep_name(const char *path, pid_t pid, int n, char *out, size_t size)
 {
     int folder = (int)(last_component(path) - path);
-    char number[16] = "";
-    if (n > 1)
-        snprintf(number, sizeof number, "-%d", n);
-    int length = snprintf(out, size, "%.*sprestep.%d%s.part", folder, path, (int)pid, number);
+    int length =
+        snprintf(out, size, "%.*sprestep.%d%s.part", folder, path, (int)pid, suffix_of(n).text);
+    return length > 0 && (size_t)length < size;
+}
+
+bool path_flight_name(const char *path, int64_t rank, int n, char *out, size_t size)
+{
+    int folder = (int)(last_component(path) - path);
+    int length = snprintf(out, size, "%.*sflight/rank%" PRId64 "%s.flight", folder, path, rank,
+                          suffix_of(n).text);
+    return length > 0 && (size_t)length < size;
+}
+
+bool path_flight_save(const char *path, int64_t rank, const char *step, int n, char *out,
+                      size_t size)
+{
+    int folder = (int)(last_component(path) - path);
+    int length = snprintf(out, size, "%.*sflight/rank%" PRId64 ".%s%s.pt.trace.json.gz", folder,
+                          path, rank, step, suffix_of(n).text);
     return length > 0 && (size_t)length < size;
 }
 

@@ -75,6 +75,16 @@ bool path_part_name(const char *path, pid_t pid, int64_t step, char *out, size_t
  * folder of the trace `path`; for n > 1 "prestep.<pid>-<n>.part". False: does not fit. */
 bool path_prestep_name(const char *path, pid_t pid, int n, char *out, size_t size);
 
+/* Writes the name of the flight recorder's file into out[0..size): "flight/rank<rank>.flight" in
+ * the folder of the trace `path`; for n > 1 "flight/rank<rank>-<n>.flight". False: does not fit. */
+bool path_flight_name(const char *path, int64_t rank, int n, char *out, size_t size);
+
+/* Writes the name of a saved recording into out[0..size), beside the recorder's file:
+ * "flight/rank<rank>.<step>.pt.trace.json.gz"; for n > 1 "flight/rank<rank>.<step>-<n>…". step:
+ * "*" or a number. False: does not fit. */
+bool path_flight_save(const char *path, int64_t rank, const char *step, int n, char *out,
+                      size_t size);
+
 /* Writes the error in words into out (terminated, cut at size), with the allowed variables:
  * "unknown variable {nope}; allowed: {rank} {batch}". Returns the length. */
 size_t path_describe(const struct path_error *error, const char *const *names, size_t count,

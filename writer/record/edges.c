@@ -26,6 +26,7 @@ static _Atomic uint64_t edges_taken;
 static _Atomic int state;
 enum { GOES_ON, BEHIND, CAUGHT_UP, STOPPED };
 static bool (*run)(void); /* starts the cprof thread if it does not run; NULL in tests */
+static bool all_wanted;   /* of the idle steps, too; constant after the start */
 static bool cut;          /* edges before the next one are missing; stepping thread */
 /* refused edges at which recording changes; stepping thread adds, cprof thread takes */
 static _Atomic uint64_t missed;
@@ -33,6 +34,11 @@ static _Atomic uint64_t missed;
 void edges_start(bool (*start)(void))
 {
     run = start;
+}
+
+void edges_want_all(void)
+{
+    all_wanted = true;
 }
 
 void edges_stop(void)
@@ -141,7 +147,7 @@ void writer_edge(const struct step_edge *edge)
     bool wanted = !edge_changes_nothing(edge), off = edges_paused();
     uint64_t at = atomic_load_explicit(&edges_posted, memory_order_relaxed);
     uint64_t waiting = at - atomic_load_explicit(&edges_taken, memory_order_acquire);
-    uint64_t most = wanted ? EDGES : listening() ? EDGES / 2 : 0;
+    uint64_t most = wanted ? EDGES : listening() || all_wanted ? EDGES / 2 : 0;
     if (waiting >= most || off || (!wanted && run && !run())) {
         refuse_edge(wanted, off || waiting < most);
         return;

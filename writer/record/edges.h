@@ -13,6 +13,9 @@ struct step_edge;
  * the waking thread. */
 void edges_start(bool (*start)(void));
 
+/* From now on, edges in idle steps are posted, too. Before the first edge. */
+void edges_want_all(void);
+
 /* Stops recording for good. Records so far are still written. Any thread. */
 void edges_stop(void);
 

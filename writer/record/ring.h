@@ -15,11 +15,11 @@ struct ring {
     /* producer's cache line */
     /* first slot that is not committed; producer writes (release), consumer reads (acquire) */
     _Atomic uint64_t head;
-    uint64_t reserved;   /* producer only: position of the record being filled */
-    uint64_t tail_seen;  /* producer only: the consumer's tail as last read */
-    uint64_t slots;      /* capacity, a power of two; constant */
-    struct record *base; /* slots x 64 bytes; constant */
-    uint64_t filling;    /* producer only: slots of the record being filled */
+    uint64_t reserved;     /* producer only: position of the record being filled */
+    uint64_t tail_seen;    /* producer only: the consumer's tail as last read */
+    uint64_t slots;        /* capacity, a power of two; constant */
+    struct record *base;   /* slots x 64 bytes; constant */
+    uint64_t filling;      /* producer only: slots of the record being filled */
     _Atomic uint64_t room; /* the most slots in use; any thread writes (relaxed) */
     char pad[8];
     /* consumer's cache line */
@@ -33,8 +33,7 @@ _Static_assert(offsetof(struct ring, tail) == 64,
 /* Makes an empty ring in `bytes` of memory, a power of two of slots. Before any producer. */
 static inline void ring_make(struct ring *r, void *at, uint64_t bytes)
 {
-    *r = (struct ring){
-        .slots = bytes / RECORD_SLOT, .room = bytes / RECORD_SLOT, .base = at};
+    *r = (struct ring){.slots = bytes / RECORD_SLOT, .room = bytes / RECORD_SLOT, .base = at};
 }
 
 /* Restarts an empty ring at its first slot, whose page is present. Consumer, while there is no

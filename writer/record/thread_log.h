@@ -142,10 +142,11 @@ struct thread_log {
      * held that may be discarded. */
     uint64_t reported[LOSS_COUNT], at_hold[LOSS_COUNT];
     /* cprof thread only */
-    uint64_t until;         /* position up to which this pass drains */
-    bool ended;             /* the thread had ended before `until` was read: no record follows */
-    uint64_t named;         /* window.naming << 32 | tid of the last thread_name event */
-    uint64_t modules_named; /* as `named`, for the row of the thread's modules */
+    uint64_t until;           /* position up to which this pass drains */
+    bool ended;               /* the thread had ended before `until` was read: no record follows */
+    uint64_t named;           /* window.naming << 32 | tid of the last thread_name event */
+    uint64_t named_in_flight; /* as `named`, for the flight recorder's file */
+    uint64_t modules_named;   /* as `named`, for the row of the thread's modules */
     /* id of the last span taken out of the ring; its owner may not have popped it yet */
     uint64_t last_span;
     uint64_t populated; /* slots of the ring whose pages are present */

@@ -100,9 +100,8 @@ static bool starts_with(const char *name, size_t len, const char *start, size_t 
     return len >= n && memcmp(name, start, n) == 0;
 }
 
-/* torch's range around a transfer, which c10d may end on another thread. Same as ASYNC_RANGES of
- * spans.py. */
-static bool is_transfer(const char *name, size_t len)
+/* Same as ASYNC_RANGES of spans.py. */
+bool is_transfer_range(const char *name, size_t len)
 {
     static const char *const starts[] = {"gloo:", "mpi:", "ucc:", "nccl:"};
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
@@ -148,7 +147,8 @@ static uint32_t new_kind(struct top *t, uint64_t hash, const char *name, size_t 
                         .first = INT64_MAX};
     if (!(flags & KIND_DEVICE))
         kind.flags |= flags_of_name(name, len);
-    if ((flags & (KIND_DEVICE | KIND_ANNOTATION)) == KIND_ANNOTATION && is_transfer(name, len))
+    if ((flags & (KIND_DEVICE | KIND_ANNOTATION)) == KIND_ANNOTATION &&
+        is_transfer_range(name, len))
         kind.flags |= KIND_TRANSFER;
     buf_put(&t->texts, name, len);
     t->used += len;

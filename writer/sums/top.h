@@ -21,6 +21,10 @@ struct top *top_make(uint64_t most);
 /* Frees the table. t may be NULL, here and below. */
 void top_free(struct top *t);
 
+/* True for torch's range around a transfer ("gloo:all_reduce"), which c10d may end on another
+ * thread. */
+bool is_transfer_range(const char *name, size_t len);
+
 /* Bytes of memory in use. */
 uint64_t top_bytes(const struct top *t);
 

@@ -44,8 +44,8 @@ bool earlier_run_in_the_way(const struct writer_options *options)
     bool in_the_way = false;
     for (size_t i = 0; i < found.gl_pathc && !in_the_way; i++) {
         struct stat st;
-        /* Another user's file is not this user's earlier run, and is never replaced. Nor is one with
-         * a second name: another user may have linked it here. */
+        /* Another user's file is not this user's earlier run, and is never replaced. Nor is one
+         * with a second name: another user may have linked it here. */
         if (is_table(found.gl_pathv[i]) || !owner_is_trusted_file(found.gl_pathv[i], &st) ||
             st.st_nlink != 1)
             continue;

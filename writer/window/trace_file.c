@@ -4,7 +4,9 @@
 #include "writer/window/trace_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,22 +49,45 @@ static void begin_newer_half(struct window *w)
 {
     w->half.bytes = w->sink->body_size;
     w->half.events = w->flushed;
+    w->half.ticks = clock_ticks();
+    w->half.step = w->last_step + 1;
     window_rename_rows(w);
     lanes_rename(w->gpu.lanes);
 }
 
+/* Whether the newer half of the flight recorder's file holds all steps, or all the time, that the
+ * user wants. */
+static bool half_suffices(const struct window *w, const struct flight_options *o)
+{
+    if (!w->flight)
+        return false;
+    uint64_t ns =
+        (uint64_t)((double)(clock_ticks() - w->half.ticks) * 1e9 / clock_ticks_per_second());
+    return (o->steps && w->last_step + 1 - w->half.step >= (int64_t)o->steps) ||
+           (o->ns && ns >= o->ns);
+}
+
 /* Makes room in a held window's file by dropping its older half. Drops the table too, which counts
  * what is dropped. 0 or errno. */
-static int drop_older_half(struct window *w, uint64_t most)
+static int drop_older_half(struct window *w, const struct window_shared *shared, uint64_t most)
 {
-    if (!w->held || w->sink->bytes_written + w->body.len <= most)
+    bool enough = half_suffices(w, &shared->options->flight) && w->sink->body_size;
+    if (!w->held || (!enough && w->sink->bytes_written + w->body.len <= most))
         return 0;
     if (w->half.bytes == 0)
         begin_newer_half(w);
+    if (w->half.bytes == w->sink->body_size && enough)
+        return 0; /* the first half is complete */
+    int64_t first_step = w->half.step;
     int error = w->sink->drop(w->sink, w->half.bytes);
     if (error)
         return error;
-    w->lost.n[LOSS_HOLD_FULL] += w->half.events;
+    if (w->flight) {
+        w->dropped += w->half.events;
+        w->first_step = first_step;
+    } else {
+        w->lost.n[LOSS_HOLD_FULL] += w->half.events;
+    }
     w->events -= w->half.events;
     w->flushed -= w->half.events;
     top_free(w->top);
@@ -71,15 +96,16 @@ static int drop_older_half(struct window *w, uint64_t most)
     return 0;
 }
 
-static uint64_t held_limit(const struct writer_options *o)
+static uint64_t held_limit(const struct window *w, const struct writer_options *o)
 {
-    return o->held_bytes < o->max_trace_bytes ? o->held_bytes : o->max_trace_bytes;
+    uint64_t most = w->flight ? o->flight.bytes : o->held_bytes;
+    return most < o->max_trace_bytes ? most : o->max_trace_bytes;
 }
 
 static int flush_as(struct window *w, const struct window_shared *shared, const char *name)
 {
-    uint64_t held_most = held_limit(shared->options);
-    int error = drop_older_half(w, held_most);
+    uint64_t held_most = held_limit(w, shared->options);
+    int error = drop_older_half(w, shared, held_most);
     if (error)
         return error;
     trace_head(w, shared, &head);
@@ -105,10 +131,20 @@ static int flush_as(struct window *w, const struct window_shared *shared, const 
     return 0;
 }
 
+static int64_t rank_of(const struct writer_options *o)
+{
+    struct trace_identity id = {.rank = 0};
+    if (o->identity)
+        o->identity(&id);
+    return id.rank;
+}
+
 /* The name of the .part file at try n. */
-static bool part_name(struct window *w, const char *path, int n)
+static bool part_name(struct window *w, const struct writer_options *o, const char *path, int n)
 {
     char free_path[PATH_MAX];
+    if (w->flight)
+        return path_flight_name(path, rank_of(o), n, w->part_path, sizeof w->part_path);
     if (w->held)
         return path_prestep_name(path, getpid(), n, w->part_path, sizeof w->part_path);
     return numbered(path, n, free_path) &&
@@ -125,10 +161,10 @@ static int make_file(struct window *w, const struct window_shared *shared)
         return ENAMETOOLONG;
     int error = EEXIST;
     for (int n = 1; error == EEXIST && n < NAMES_TRIED; n++) {
-        if (!part_name(w, path, n))
+        if (!part_name(w, shared->options, path, n))
             return ENAMETOOLONG;
         sink_free(w->sink);
-        w->sink = sink_file(w->part_path, shared->options->gzip, GZIP_LEVEL);
+        w->sink = sink_file(w->part_path, shared->options->gzip && !w->flight, GZIP_LEVEL);
         error = w->sink ? flush_as(w, shared, w->part_path) : ENOMEM;
     }
     return error;
@@ -171,6 +207,50 @@ int window_finish(struct window *w, const struct window_shared *shared, char *pa
         error = 0; /* the name was taken meanwhile */
     }
     return error ? error : EEXIST;
+}
+
+/* Copies the body of the flight recorder's file into a packed file. Each flush is one member. 0 or
+ * errno. */
+static int copy_body(const struct window *w, struct sink *to)
+{
+    enum { PIECE = 1 << 20 };
+    int fd = io_open(w->part_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
+    char *bytes = fd < 0 ? NULL : malloc(PIECE);
+    int error = fd < 0 ? errno : !bytes ? ENOMEM : 0;
+    uint64_t at = HEAD_BYTES, end = HEAD_BYTES + w->sink->body_size;
+    do {
+        size_t most = end - at < PIECE ? end - at : PIECE;
+        ssize_t n = error || most == 0 ? 0 : io_pread(fd, bytes, most, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (!error && (n < 0 || (n == 0 && most)))
+            error = n < 0 ? errno : ESTALE;
+        if (!error)
+            error = to->flush(to, head.data, head.len, bytes, (size_t)n, trailer.data, trailer.len);
+        at += error ? 0 : (uint64_t)n;
+    } while (!error && at < end);
+    free(bytes);
+    if (fd >= 0)
+        io_close(fd);
+    return error;
+}
+
+int window_copy(struct window *w, const struct window_shared *shared, const char *path)
+{
+    char part[PATH_MAX];
+    if (!path_part_name(path, getpid(), w->last_step, part, sizeof part))
+        return ENAMETOOLONG;
+    trace_head(w, shared, &head);
+    trace_trailer(w, shared, path, &trailer);
+    struct sink *to = sink_file(part, true, GZIP_LEVEL);
+    int error = !to || head.failed || trailer.failed ? ENOMEM : copy_body(w, to);
+    if (!error)
+        error = to->finish(to, path, false);
+    if (error && to)
+        to->discard(to);
+    sink_free(to);
+    release_scratch();
+    return error;
 }
 
 void window_discard(struct window *w)

@@ -14,5 +14,8 @@ int window_flush(struct window *w, const struct window_shared *shared);
  * (PATH_MAX). 0 or errno; after an error the .part file stays. */
 int window_finish(struct window *w, const struct window_shared *shared, char *path);
 
+/* Writes a copy of the flight recorder's file, packed, to `path`. 0 or errno. */
+int window_copy(struct window *w, const struct window_shared *shared, const char *path);
+
 /* Removes the .part file. */
 void window_discard(struct window *w);

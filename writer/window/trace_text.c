@@ -13,9 +13,6 @@
 #include "writer/window/window_memory.h"
 #include "writer/window/window_names.h"
 
-/* fixed, so that each flush rewrites the head in place, as rank, groups and devices become known;
- * cupti/devices.c writes at most 12 KB of it */
-#define HEAD_BYTES  16384u
 #define FRAMES_FREE (64u << 10) /* bytes of stackFrames that each flush may write */
 #define FRAMES_PART 4           /* bytes of events for each byte of frames that are larger */
 
@@ -135,6 +132,11 @@ static void put_account(struct window *w, const struct window_shared *shared, st
         buf_printf(b, "\"merged\": {\"files\": %llu, \"events\": %llu, \"left_out\": %llu}, ",
                    (unsigned long long)w->merged.files, (unsigned long long)w->merged.events,
                    (unsigned long long)w->merged.left_out);
+    if (w->flight) {
+        buf_puts(b, "\"flight\": {\"reason\": ");
+        json_string(b, w->reason ? w->reason : "", w->reason ? strlen(w->reason) : 0);
+        buf_printf(b, ", \"dropped\": %llu}, ", (unsigned long long)w->dropped);
+    }
     window_memory_account(w, b);
     window_flops_account(w, shared, b);
     if (w->end != UINT64_MAX)

@@ -5,6 +5,10 @@
 
 #include "writer/window/window.h"
 
+/* Fixed, so that each flush rewrites the head in place, as rank, groups and devices become known;
+ * cupti/devices.c writes at most 12 KB of it. */
+#define HEAD_BYTES 16384u
+
 /* Writes the head to b, padded to its fixed size. HTA reads `"rank": N` line by line. */
 void trace_head(const struct window *w, const struct window_shared *shared, struct buf *b);
 

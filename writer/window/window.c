@@ -146,7 +146,7 @@ void window_add(struct window *w, const struct window_shared *shared,
         return; /* it ended after settlement: the file has it as unfinished */
     if (!window_room(w, shared))
         return;
-    window_name_thread(w, shared, owner->tid, &owner->log->named);
+    window_name_thread(w, shared, owner->tid, window_named(w, owner->log));
     if (r->category == CAT_MODULE)
         window_name_modules(w, shared, owner);
     struct json_place at = window_place(w, shared, window_row(r, owner->tid), r->start, r->end);
@@ -157,7 +157,9 @@ void window_add(struct window *w, const struct window_shared *shared,
                 shared->options->n_dtypes);
     if (r->start >= w->start) /* the table leaves out markers of warmup steps */
         top_record(window_top(w, shared), r, &at);
-    if (r->kind == REC_SPAN)
+    if (w->flight)
+        ; /* arrows and holders of memory are in windows only */
+    else if (r->kind == REC_SPAN)
         link_backward(w, shared, owner, r, &at);
     else if (r->kind == REC_MEMORY || r->kind == REC_OUT_OF_MEMORY)
         window_memory_take(w, shared, owner, r);
@@ -176,11 +178,13 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
                      uint64_t start, uint64_t end, uint32_t thread)
 {
     char name[64], args[64] = "";
-    if (!has_step(w)) {
+    if (w->steps_naming != w->naming) {
+        w->steps_naming = w->naming;
         json_meta_text(&w->body, "thread_name", shared->pid, STEP_TID, "name", "steps", 5);
         json_meta_number(&w->body, "thread_sort_index", shared->pid, STEP_TID, 0);
-        w->use[USE_FIRST] = process_use_now((uint64_t)clock_wall_ns(end));
     }
+    if (!has_step(w))
+        w->use[USE_FIRST] = process_use_now((uint64_t)clock_wall_ns(end));
     snprintf(name, sizeof name, STEP_NAME "%lld", (long long)step);
     struct json_place at = window_place(w, shared, STEP_TID, start, end);
     flop_stats_step(window_flops(w, shared), at.start_ns, at.end_ns, shared->options, shared->pid,

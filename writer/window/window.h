@@ -53,6 +53,8 @@ struct window {
     bool markless;                 /* of a program without step marks */
     /* of a part of a program, between cprof_start() and cprof_stop(), without step marks */
     bool region;
+    bool flight;          /* the flight recorder's; also held */
+    const char *reason;   /* of the flight recorder's: why it is saved; NULL: it is not */
     bool full;            /* the file has reached max_trace_bytes */
     bool unwanted;        /* discarded when complete */
     uint64_t closed_pass; /* number of the pass in which the end became known */
@@ -70,12 +72,15 @@ struct window {
     struct losses lost;  /* what the writer itself did not put into it */
     uint64_t lost_total; /* as in the latest trailer */
     uint64_t naming;     /* rows that were named under a smaller number are named again */
-    /* while held: size of the older half of the file's body, which is dropped when the file is
-     * full */
+    /* While held: size of the older half of the file's body, which is dropped when the file is
+     * full. The newer half began at `ticks`, in step `step`. */
     struct {
-        uint64_t bytes, events;
+        uint64_t bytes, events, ticks;
+        int64_t step;
     } half;
-    uint64_t flushed; /* how many of `events` are in the file */
+    uint64_t dropped;      /* events of the flight recorder's that were dropped */
+    uint64_t steps_naming; /* `naming` when the row of the steps was named */
+    uint64_t flushed;      /* how many of `events` are in the file */
     struct window_gpu gpu;
     struct memory_owners *memory; /* holders of tensor memory; NULL: no record yet */
     int64_t reserved[RESERVED];   /* last value of each GPU's counter, by ordinal */

@@ -38,6 +38,11 @@ void window_name_thread(struct window *w, const struct window_shared *shared, ui
     json_meta_number(&w->body, "thread_sort_index", shared->pid, tid, tid);
 }
 
+uint64_t *window_named(const struct window *w, struct thread_log *log)
+{
+    return w->flight ? &log->named_in_flight : &log->named;
+}
+
 uint32_t window_row(const struct record *r, uint32_t tid)
 {
     return r->category == CAT_MODULE ? tid + MODULE_TIDS : tid;
@@ -80,10 +85,10 @@ const char *window_process_name(void)
 void window_name_threads_again(struct window *w, const struct window_shared *shared, struct buf *b)
 {
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
-        uint32_t tid = (uint32_t)log->named;
+        uint64_t named = *window_named(w, log);
+        uint32_t tid = (uint32_t)named;
         struct thread_name given;
-        if (log->named >> 32 == w->naming && thread_names_find(tid, &given) &&
-            given.ticks >= w->from)
+        if (named >> 32 == w->naming && thread_names_find(tid, &given) && given.ticks >= w->from)
             json_meta_text(b, "thread_name", shared->pid, tid, "name", given.text, given.len);
     }
 }

@@ -13,6 +13,9 @@ void window_rename_rows(struct window *w);
 void window_name_thread(struct window *w, const struct window_shared *shared, uint32_t tid,
                         uint64_t *named);
 
+/* Where it is remembered that the row of the log's thread was named. */
+uint64_t *window_named(const struct window *w, struct thread_log *log);
+
 /* The row of a record: the modules of a thread have a row of their own. */
 uint32_t window_row(const struct record *r, uint32_t tid);
 

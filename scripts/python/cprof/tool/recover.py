@@ -40,6 +40,7 @@ HEAD_MOST = 1 << 20        # the events begin before that; at 16 KiB in files of
 CHUNK = 1 << 20
 FILE_MOST = 2 << 40        # of a file: cprof writes at most half of that, with CPROF_MAX_TRACE_MB=1048576
 LINE_MOST = 16 << 20       # of a line; cprof's have a few KB, except for data that a program adds
+FLIGHT = ".flight"            # ending of the flight recorder's file, which is a trace at any time
 HELD_MOST = 16 << 20       # of the lines that are kept until it is known what follows: open ranges, and a trailer
 TRAILER_ENDS_MOST = 1000   # lines of a trailer that may be its last
 PIDS_MOST = 1 << 16        # processes without a name that get one
@@ -486,8 +487,11 @@ def recover(path: str, output: Optional[str] = None) -> str:
     match = PART.fullmatch(path)
     os.stat(path)  # a missing file is a different error than a wrong name
     if match is None and output is None:
-        raise Problem("is no open file of cprof (NAME.PID.STEP.part, prestep.PID.part); --output names the trace of another", path)
-    wanted = output or match["path"]  # type: ignore[index]
+        if not path.endswith(FLIGHT):
+            raise Problem("is no open file of cprof (NAME.PID.STEP.part, prestep.PID.part, rankN.flight); --output names the trace of another", path)
+        wanted: Optional[str] = path[:-len(FLIGHT)] + ".pt.trace.json"
+    else:
+        wanted = output or match["path"]  # type: ignore[index]
     trace = Trace(path)
     with temporary_beside(wanted or path, wanted or path) as folder:
         whole = os.path.join(folder, "whole")

@@ -47,6 +47,10 @@ GROUPS = [
     ]),
     ('cprof itself', [
         ('CPROF_TORCH_PATH', 'CHOICE', 'auto', 0, 0, 'auto|callbacks|objects', "How operators are recorded. With auto, cprof shortens what PyTorch does for callbacks, from the first window on, where it knows the build. With callbacks it leaves PyTorch as it is. With objects it also makes PyTorch's record objects itself, which saves a quarter of the cost (x86-64, PyTorch 2.4 and later)"),
+        ('CPROF_FLIGHT', 'STEP', '0', 0, 1023, '0|1|steps:N|seconds:N|mb:N', 'Flight recorder: keeps the last steps in one file of limited size all the time, also between windows. 1 means mb:32. steps and seconds keep at least that much, in at most 64 MB'),
+        ('CPROF_FLIGHT_WHAT', 'LIST', 'steps,collectives,markers,memory', 0, 0, 'steps|collectives|markers|memory|operators|calls', 'What the flight recorder keeps. operators and calls cost what they cost in a window'),
+        ('CPROF_FLIGHT_SLOW', 'INT', '3', 0, 1000, '', 'The flight recorder is saved after a step that takes so many times the median of the last ones, and 100 ms more. At most four times an hour. 0: never'),
+        ('CPROF_FLIGHT_HANG_S', 'INT', '60', 0, 86400, '', 'The flight recorder is saved when no step ends for so many seconds, and nothing runs or a transfer does not end. A step may also take CPROF_FLIGHT_SLOW times the median. 0: never'),
         ('CPROF_ENABLED', 'BOOL', '1', 0, 1, '0|1', '0 turns cprof off'),
         ('CPROF_LOG', 'CHOICE', 'info', 0, 0, 'error|warn|info|debug', 'Messages on stderr. warn silences the line at exit'),
         ('CPROF_RING_KB', 'INT', '8192', 64, 1048576, '', 'Event buffer of each thread, in KiB'),

@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="first", type=int, metavar="K",
                         help="begin with step K (default: the next one; for several processes a step that all of them reach)")
     length.add_argument("--seconds", type=float, metavar="S", help="record from now on, for S seconds")
+    length.add_argument("--last", action="store_true", help="save what the flight recorder holds (CPROF_FLIGHT)")
     length.add_argument("--status", action="store_true", help="only show the state and the step of the processes")
     parser.add_argument("--timeout", type=float, metavar="S", help="wait at most S seconds for the traces")
 
@@ -162,12 +163,12 @@ def _peers(targets: List[Target], meeting: Dict[str, int]) -> List[Peer]:
 
 
 def _request(args: argparse.Namespace) -> str:
-    if args.first is not None and (args.status or args.seconds is not None):
+    if args.first is not None and (args.status or args.last or args.seconds is not None):
         raise Problem("--from: only with --steps, or alone")
     if args.first is not None and not 1 <= args.first <= STEP_MOST:
         raise Problem(f"--from={args.first}: must be from 1 to {STEP_MOST}")
-    if args.status:
-        return "status"
+    if args.status or args.last:
+        return "status" if args.status else "last"
     if args.steps is not None:
         if not 1 <= args.steps <= STEPS_MOST:
             raise Problem(f"--steps={args.steps}: must be at least 1" if args.steps < 1 else
@@ -240,7 +241,7 @@ def _meeting(args: argparse.Namespace, targets: List[Target]) -> Dict[str, int]:
     """The step with which each process is asked to begin, by address; without one: the next step."""
     if args.first is not None:
         return {target.address: args.first for target in targets}
-    if args.status or args.seconds is not None or len(targets) < 2:
+    if args.status or args.last or args.seconds is not None or len(targets) < 2:
         return {}
     before = _look(targets)
     time.sleep(LOOK_S)

@@ -110,7 +110,9 @@ void mock_steps_choose_by(steps_chooser *given, void *arg)
 static void set_action(enum action action, uint32_t gate)
 {
     current_action = action;
-    atomic_store(&writer_gate, gate);
+    bool kept = gate & GATE_SPANS && action < ACTION_ACTIVE;
+    atomic_store(&writer_gate,
+                 gate | (gate & GATE_MARKERS ? GATE_WINDOW : 0) | (kept ? GATE_KEPT : 0));
 }
 
 static void record_all(void)

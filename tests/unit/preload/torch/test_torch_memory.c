@@ -43,7 +43,7 @@ static void setup(void)
     clock_start();
     ck_assert(thread_log_start(64u << 20));
     torch_memory_restart();
-    writer_set_gate(GATE_MEMORY);
+    writer_set_gate(GATE_MEMORY | GATE_WINDOW);
 }
 
 /* The next record of a log; NULL at the end. */
@@ -103,8 +103,20 @@ START_TEST(records_nothing_while_the_gate_is_closed)
     writer_set_gate(GATE_SPANS | GATE_MARKERS);
     char *unseen = allocate(20);
     release(seen);
-    writer_set_gate(GATE_MEMORY);
+    writer_set_gate(GATE_MEMORY | GATE_WINDOW);
     release(unseen);
+    check_no_record();
+}
+END_TEST
+
+START_TEST(leaves_small_pieces_out_between_windows)
+{
+    writer_set_gate(GATE_MEMORY); /* of the flight recorder */
+    char *small = allocate(FLIGHT_LEAST - 1), *large = allocate(FLIGHT_LEAST);
+    check_record(large, FLIGHT_LEAST, 2 * FLIGHT_LEAST - 1);
+    release(small);
+    release(large);
+    check_record(large, -FLIGHT_LEAST, 0);
     check_no_record();
 }
 END_TEST
@@ -317,7 +329,7 @@ START_TEST(records_reports_of_gpus_only)
     struct c10_device cpu = {0, -1}, gpu = {1, 3};
     int block;
     for (unsigned i = 0; i < 2; i++) {
-        writer_set_gate(GATE_MEMORY);
+        writer_set_gate(GATE_MEMORY | GATE_WINDOW);
         if (i == 0) {
             _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(&block, 5, 6, 7, cpu);
             _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(&block, -50, 60, 70, gpu);
@@ -446,6 +458,7 @@ Suite *suite_torch_memory(void)
     tcase_set_timeout(all, 60);
     tcase_add_test(all, records_allocations_and_releases);
     tcase_add_test(all, records_nothing_while_the_gate_is_closed);
+    tcase_add_test(all, leaves_small_pieces_out_between_windows);
     tcase_add_test(all, forgets_allocations_of_earlier_windows);
     tcase_add_test(all, tells_windows_apart_when_their_number_wraps);
     tcase_add_test(all, records_reused_addresses);

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flight recorder's window, its file, and the moments at which it is saved. cprof thread. */
+#include "writer/flight.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "writer/base/base.h"
+#include "writer/file/file.h"
+#include "writer/record/record.h"
+#include "writer/sums/sums.h"
+#include "writer/window/window.h"
+
+#define FLUSH_BYTES  (1u << 20)
+#define IDLE_FLUSHES 4 /* without new events, only each fourth flush is done */
+#define SAVES_MOST   5 /* saved recordings of a rank that are kept */
+#define NAMES_TRIED  1000
+#define STEPS_SEEN   63         /* the last steps, whose median counts */
+#define STEPS_LEAST  10         /* with fewer, no step is slow */
+#define SLOW_NS      100000000u /* what a slow step takes more than the median, at least */
+#define HOUR_NS      3600000000000u
+#define SAVES_HOUR   4  /* without being asked */
+#define IDLE_SHARE   50 /* below a fiftieth of a processor, a process does nothing */
+
+static struct window_shared *shared;
+static const struct flight_options *options; /* NULL: there is no recorder, or it is off for good */
+static struct window *flight;                /* NULL: not begun */
+static struct {
+    int64_t step;
+    uint64_t ticks; /* its start */
+} now;
+
+/* The durations (ns) of the last steps. */
+static struct {
+    uint64_t ns[STEPS_SEEN];
+    unsigned n;
+} seen;
+
+/* Why the process ends. Any thread sets, the cprof thread reads. */
+static const char *_Atomic end_what;
+static _Atomic int end_number;
+static char wanted[128]; /* why to save once the rings are drained; "": not */
+
+void writer_ends_by(const char *what, int number)
+{
+    const char *none = NULL;
+    if (atomic_load(&end_what))
+        return;
+    atomic_store(&end_number, number);
+    atomic_compare_exchange_strong(&end_what, &none, what);
+}
+
+void flight_start(struct window_shared *given)
+{
+    shared = given;
+    options = given->options->flight.what ? &given->options->flight : NULL;
+    if (options)
+        edges_want_all();
+}
+
+/* The recorder ends for good; recording goes on. */
+static void give_up(const char *why)
+{
+    log_warn("the flight recorder is off: %s%s%s; the program and its traces go on",
+             flight ? flight->part_path : "", flight && flight->part_path[0] ? ": " : "", why);
+    options = NULL;
+    window_free(flight);
+    flight = NULL;
+}
+
+static void begin(const struct step_edge *edge)
+{
+    struct losses before;
+    loss_sum(&before);
+    flight = window_open(0, edge->ticks, edge->ticks, edge->step, &before);
+    if (!flight) {
+        options = NULL;
+        return;
+    }
+    flight->flight = flight->held = true;
+    flight->flops_tried = flight->top_tried = true; /* neither is wanted */
+    flight->half.ticks = edge->ticks;
+    flight->half.step = edge->step;
+    now.step = edge->step;
+    now.ticks = edge->ticks;
+}
+
+bool flight_runs(void)
+{
+    return flight;
+}
+
+/* ---- the file ---- */
+
+/* A path in the folder of the recorder. False: the traces have none. */
+static bool trace_folder(char path[PATH_MAX], int64_t *rank)
+{
+    struct trace_identity id = {.rank = 0};
+    struct train_time time = {.batch = flight->first_step};
+    if (shared->options->identity)
+        shared->options->identity(&id);
+    *rank = id.rank;
+    return shared->options->trace_path(&time, path, PATH_MAX);
+}
+
+/* A killed run of this rank has left its file under this name: it gets another one. */
+static void move_old_file(void)
+{
+    char path[PATH_MAX], taken[PATH_MAX], other[PATH_MAX];
+    struct stat st;
+    int64_t rank;
+    if (!trace_folder(path, &rank) || !path_flight_name(path, rank, 1, taken, sizeof taken) ||
+        !owner_is_trusted_file(taken, &st) || !is_of_earlier_run(&st, shared->options))
+        return;
+    for (int n = 2; n < NAMES_TRIED; n++) {
+        if (!path_flight_name(path, rank, n, other, sizeof other))
+            return;
+        if (link(taken, other) == 0) {
+            unlink(taken);
+            log_info("%s: left by a run that was killed; it is %s now", taken, other);
+            return;
+        }
+    }
+}
+
+/* Writes what has come. Without its folder or file, the recorder begins a new file. */
+static void flush(void)
+{
+    if (!flight->sink)
+        move_old_file();
+    bool had_file = flight->sink;
+    int error = window_flush(flight, shared);
+    if ((error == ENOENT || error == ESTALE) && had_file) {
+        sink_free(flight->sink);
+        flight->sink = NULL;
+        flight->half.bytes = flight->half.events = flight->flushed = 0;
+        error = window_flush(flight, shared);
+    }
+    if (error)
+        give_up(strerror(error));
+    else if (sink_disk_low(flight->part_path))
+        give_up("the file system is nearly full");
+}
+
+/* ---- saving ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    struct stat one, other;
+    if (lstat(*(char *const *)a, &one) != 0 || lstat(*(char *const *)b, &other) != 0)
+        return 0;
+    int64_t seconds = (int64_t)one.st_mtim.tv_sec - other.st_mtim.tv_sec;
+    int64_t ns = seconds ? seconds : (int64_t)one.st_mtim.tv_nsec - other.st_mtim.tv_nsec;
+    return ns < 0 ? -1 : ns > 0;
+}
+
+/* Removes this rank's oldest saved recordings, so that one more may come. */
+static void make_room(const char *path, int64_t rank)
+{
+    char pattern[PATH_MAX];
+    glob_t found;
+    if (!path_flight_save(path, rank, "*", 1, pattern, sizeof pattern) ||
+        !find_files(pattern, &found))
+        return;
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_time);
+    for (size_t i = 0; i + SAVES_MOST <= found.gl_pathc; i++) {
+        struct stat st;
+        if (owner_is_trusted_file(found.gl_pathv[i], &st))
+            unlink(found.gl_pathv[i]);
+    }
+    globfree(&found);
+}
+
+/* Saves what the recorder holds as a trace of its own, `to`, and says why. False: it cannot. */
+static bool save(const char *reason, char to[PATH_MAX])
+{
+    char path[PATH_MAX], step[24];
+    int64_t rank;
+    flush();
+    if (!flight || !trace_folder(path, &rank))
+        return false;
+    make_room(path, rank);
+    snprintf(step, sizeof step, "%lld", (long long)now.step);
+    flight->reason = reason;
+    int error = EEXIST;
+    for (int n = 1; error == EEXIST && n < NAMES_TRIED; n++)
+        error = path_flight_save(path, rank, step, n, to, PATH_MAX)
+                    ? window_copy(flight, shared, to)
+                    : ENAMETOOLONG;
+    flight->reason = NULL;
+    if (error)
+        log_warn("%s: cannot save the flight recorder (%s): %s", to, reason, strerror(error));
+    else
+        log_info("flight recorder saved (%s): %s", reason, to);
+    return !error;
+}
+
+bool writer_flight_save(char *path, size_t size)
+{
+    char to[PATH_MAX];
+    bool done = flight && save("asked for", to);
+    snprintf(path, size, "%s", done ? to : "");
+    return done;
+}
+
+/* Saves without being asked, at most SAVES_HOUR times an hour. */
+static void save_unasked(const char *reason)
+{
+    static uint64_t times[SAVES_HOUR]; /* of the last ones */
+    static unsigned n;
+    uint64_t ns = clock_monotonic_ns(), *oldest = &times[n % SAVES_HOUR];
+    if (*oldest && ns - *oldest < HOUR_NS) {
+        if (once_here())
+            log_info("flight recorder not saved (%s): it was saved %d times within an hour", reason,
+                     SAVES_HOUR);
+        return;
+    }
+    char to[PATH_MAX];
+    *oldest = ns;
+    n++;
+    save(reason, to);
+}
+
+/* ---- slow steps and hangs ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+    return one < other ? -1 : one > other;
+}
+
+/* The median of the last steps in ns; 0: too few. */
+static uint64_t median(void)
+{
+    uint64_t sorted[STEPS_SEEN];
+    unsigned n = seen.n < STEPS_SEEN ? seen.n : STEPS_SEEN;
+    if (n < STEPS_LEAST)
+        return 0;
+    memcpy(sorted, seen.ns, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_size);
+    return sorted[n / 2];
+}
+
+static uint64_t ns_between(uint64_t from, uint64_t to)
+{
+    return (uint64_t)(clock_wall_ns(to) - clock_wall_ns(from));
+}
+
+static int64_t told = -1; /* the last step that was told of as a hang */
+
+static void look_at_step(int64_t step, uint64_t ns)
+{
+    uint64_t middle = median();
+    if (options->slow > 0 && middle && step != told &&
+        (double)ns > options->slow * (double)middle && ns - middle > SLOW_NS)
+        snprintf(wanted, sizeof wanted, "step %lld took %.2f s, %.1f times the median",
+                 (long long)step, (double)ns * 1e-9, (double)ns / (double)middle);
+    seen.ns[seen.n++ % STEPS_SEEN] = ns;
+}
+
+/* What the process has done: its CPU time besides cprof's, and the records it made. */
+struct progress {
+    int64_t cpu_ns; /* the clocks that it comes from are read one after the other */
+    uint64_t records, at_ns;
+};
+
+static struct progress progress_now(void)
+{
+    struct timespec t;
+    struct progress p = {.at_ns = clock_monotonic_ns()};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    p.cpu_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - (int64_t)window_cpu_ns();
+    for (struct thread_log *log = thread_log_first(); log; log = log->next)
+        p.records += atomic_load_explicit(&log->records, memory_order_relaxed);
+    return p;
+}
+
+/* The transfer that has been open longest since before `ticks`. False: none. */
+static bool open_transfer(uint64_t ticks, char *name, size_t size)
+{
+    for (struct thread_log *log = thread_log_first(); log; log = log->next) {
+        uint32_t depth = atomic_load_explicit(&log->depth, memory_order_acquire);
+        for (uint32_t i = 0; i < depth && i < SPAN_DEPTH; i++) {
+            struct open_copy span;
+            if (!open_copy_take(log, i, &span))
+                break;
+            struct text text = name_text(span.name, span.text);
+            bool transfer = span.category == CAT_COLLECTIVE || is_transfer_range(text.at, text.len);
+            if (!transfer || span.start > ticks)
+                continue;
+            snprintf(name, size, "%.*s", (int)text.len, text.at);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Saves once where no step ends. */
+static void look_for_hang(void)
+{
+    static struct progress before;
+    uint64_t ns = ns_between(now.ticks, clock_ticks()), middle = median(), most = options->hang_ns;
+    if (most < (uint64_t)(options->slow * (double)middle))
+        most = (uint64_t)(options->slow * (double)middle);
+    if (!most || !seen.n || told == now.step)
+        return;
+    if (ns < most / 2) {
+        before = progress_now();
+        return;
+    }
+    if (ns < most)
+        return;
+    struct progress after = progress_now();
+    char transfer[48];
+    bool still = after.records == before.records && (after.cpu_ns - before.cpu_ns) * IDLE_SHARE <
+                                                        (int64_t)(after.at_ns - before.at_ns);
+    uint64_t since = clock_ticks() - (uint64_t)((double)most * 1e-9 * clock_ticks_per_second());
+    told = now.step;
+    if (open_transfer(since, transfer, sizeof transfer))
+        snprintf(wanted, sizeof wanted, "%s has not ended for %.0f s, in step %lld", transfer,
+                 (double)most * 1e-9, (long long)now.step);
+    else if (still)
+        snprintf(wanted, sizeof wanted, "nothing runs and step %lld has not ended for %.0f s",
+                 (long long)now.step, (double)ns * 1e-9);
+    else
+        log_info("no step for %.0f s, still working (step %lld)", (double)ns * 1e-9,
+                 (long long)now.step);
+}
+
+void flight_flush(bool force)
+{
+    static unsigned times;
+    if (!flight)
+        return;
+    look_for_hang();
+    bool idle = flight->sink && flight->body.len == 0;
+    if (wanted[0])
+        save_unasked(wanted);
+    else if (force || !idle || ++times % IDLE_FLUSHES == 0)
+        flush();
+    wanted[0] = '\0';
+}
+
+/* ---- edges and records ---- */
+
+void flight_edge(const struct step_edge *edge)
+{
+    if (!flight && options && edge->kind != EDGE_LAST && edge->kind != EDGE_NOTE)
+        begin(edge);
+    if (!flight || edge->kind == EDGE_NOTE)
+        return;
+    if (edge->kind == EDGE_STEP && edge->step - 1 == now.step) {
+        if (options->what & FLIGHT_STEPS)
+            window_add_step(flight, shared, now.step, now.ticks, edge->ticks, edge->tid);
+        look_at_step(now.step, ns_between(now.ticks, edge->ticks));
+    }
+    if (edge->step != now.step || edge->kind == EDGE_START)
+        now.ticks = edge->ticks;
+    now.step = edge->step;
+}
+
+/* The kind of a record, as enum flight_what; 0: the recorder keeps none of it. */
+static unsigned kind_of(const struct record *r)
+{
+    if (r->kind == REC_MEMORY)
+        return flight_wants_bytes(r->memory.bytes) ? FLIGHT_MEMORY : 0;
+    if (r->kind == REC_OUT_OF_MEMORY)
+        return FLIGHT_MEMORY;
+    if (r->kind == REC_NODE)
+        return 0;
+    if (r->flags & REC_MARKER)
+        return FLIGHT_MARKERS;
+    struct text name = record_name(r);
+    switch (r->category) {
+    case CAT_USER_ANNOTATION:
+        return is_transfer_range(name.at, name.len) ? FLIGHT_COLLECTIVES : FLIGHT_MARKERS;
+    case CAT_COLLECTIVE:
+        return FLIGHT_COLLECTIVES;
+    case CAT_CPU_OP:
+        return FLIGHT_OPERATORS;
+    case CAT_CUDA_RUNTIME:
+    case CAT_CUDA_DRIVER:
+        return FLIGHT_CALLS;
+    default:
+        return 0;
+    }
+}
+
+void flight_record(const struct record_owner *owner, const struct record *r)
+{
+    if (!flight || r->start < flight->from || !(options->what & kind_of(r)))
+        return;
+    window_add(flight, shared, owner, r);
+    if (r->kind == REC_OUT_OF_MEMORY)
+        snprintf(wanted, sizeof wanted, "an allocation failed in step %lld", (long long)now.step);
+    if (flight->body.len > FLUSH_BYTES)
+        flush();
+}
+
+void flight_end(void)
+{
+    char reason[64], to[PATH_MAX];
+    const char *what = atomic_load(&end_what);
+    if (!flight)
+        return;
+    int number = atomic_load(&end_number);
+    snprintf(reason, sizeof reason, number < 0 ? "%s" : "%s %d", what ? what : "", number);
+    if (what)
+        save(reason, to);
+    if (flight)
+        window_discard(flight);
+    window_free(flight);
+    flight = NULL;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flight recorder: the last steps, in one file of limited size. It is a window that never ends
+ * and loses its older half when it is full. cprof thread, but for flight_start(). */
+#pragma once
+
+#include "writer/window/window.h"
+
+/* Takes the options. The waking thread, before the cprof thread starts. */
+void flight_start(struct window_shared *shared);
+
+/* True while there is a recorder. */
+bool flight_runs(void);
+
+/* Takes each edge, recorded or not, and writes the step that ends there. */
+void flight_edge(const struct step_edge *edge);
+
+/* Writes the record if the recorder keeps its kind. */
+void flight_record(const struct record_owner *owner, const struct record *r);
+
+/* Writes to the file what has come. force: also if little has come. */
+void flight_flush(bool force);
+
+/* The process ends: removes the file, or saves it if the end is not a normal one. */
+void flight_end(void);
