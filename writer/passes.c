@@ -245,7 +245,8 @@ static void discard_held(void)
     report_discard();
 }
 
-/* What found no room in the held window is no loss of the next one, which takes only its markers. */
+/* What found no room in the held window is no loss of the next one, which takes only its
+ * markers. */
 static void forget_losses(const struct step_edge *edge)
 {
     uint64_t lost = edge->losses.n[LOSS_RING_FULL];
