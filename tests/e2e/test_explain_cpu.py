@@ -203,6 +203,12 @@ def test_finds_waiting_for_the_interpreter_lock(share, reported):
     assert rules(steps(pauses(), share, ran=1.0, main_ran=1 - share - 0.01)) == ["interpreter-lock"] * reported
 
 
+def test_long_pauses_of_several_places_are_the_lock_too():
+    """A thread that waits for the lock for longer than an operator takes stands still at each place."""
+    assert rules(steps(pauses(places=4, each_us=3000), 0.3, ran=1.0, main_ran=0.68)) == ["interpreter-lock"]
+    assert rules(steps(pauses(places=1, each_us=3000), 0.3, ran=1.0, main_ran=0.68)) == ["python"]
+
+
 def test_findings_do_not_depend_on_a_moved_pid(tmp_path):
     """In a container the pid may be below 4096. Readers take such a pid for a GPU, so cprof adds a million; thread ids stay."""
     path = steps(pauses(), 0.2, ran=1.0, main_ran=0.79)
@@ -223,7 +229,7 @@ def test_pauses_with_another_cause_are_not_the_lock(fault, account):
     assert "interpreter-lock" not in rules(steps(fault, 0.2, **account))
 
 
-@SHARES
+@pytest.mark.parametrize("share, reported", [(0.05, False), (0.11, True), (0.2, True)])
 def test_finds_waiting_for_a_loader(share, reported):
     loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     assert rules(steps(lambda thread, us: thread.range(loader, us), share, ran=1 - share, main_ran=1 - share)) == ["input-bound"] * reported

@@ -161,6 +161,15 @@ def test_trigger_without_a_recorder_says_so(tmp_path):
         assert said.rc == 2 and "no flight recorder" in said.err, said
 
 
+def test_run_tells_where_the_last_steps_of_a_killed_program_are(tmp_path):
+    command = ["run", "--folder", tmp_path / "t", "--flight", "1", "--skip-first", "100000", "--",
+               *python("steps(30, 0.02); os.kill(os.getpid(), 9)")]
+    for n in range(2):  # the second time the first one's file is there, under another name
+        said = tool.cprof(*command)
+        told = [line for line in said.err.splitlines() if "its last steps are there" in line]
+        assert said.rc == 137 and len(told) == 1 and "/rank0.flight (" in told[0] and "more" not in told[0], said
+
+
 # ---- with PyTorch ----
 
 TRAINING = """

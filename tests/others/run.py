@@ -115,7 +115,7 @@ def cpython_cases():
 def script_cases():
     """The shell, tools, and confined surroundings."""
     yield Case("everyday commands", ["bash", str(HERE / "everyday.sh")], quick=True)
-    for name, needs in {"git": ["git"], "tar": ["tar", "xz"], "make": ["make"], "gcc": ["gcc", "g++"], "perl": ["perl"], "tcl": ["tclsh"],
+    for name, needs in {"git": ["git"], "tar": ["tar", "xz", "cpio"], "make": ["make"], "gcc": ["gcc", "g++"], "perl": ["perl"], "tcl": ["tclsh"],
                         "node": ["node"], "java": ["java"], "sqlite": ["sqlite3"], "postgres": ["psql", "setpriv"], "tmux": ["tmux"],
                         "vim": ["vim"]}.items():
         missing = lacks(*needs)

@@ -38,6 +38,8 @@ LARGE_BYTES = 32 << 10
 # Operators that compute much for each byte that they move: products, and random numbers.
 COSTLY = re.compile(r"mm|linear|matmul|conv|einsum|dot|attention|lstm|gru|cdist|rand|normal_?$|uniform|dropout|bernoulli|multinomial", re.IGNORECASE)
 SINGLE = "_SingleProcessDataLoaderIter"
+# Of the pauses of a thread, so many at one place are that place's: all layers of a model may have one line of the program.
+ONE_PLACE = 0.75
 # Growth that would double the peak within a thousand steps. Which holders grow is decided in memory_holders.py.
 LEAK_SHARE = 0.001
 # Iglewicz and Hoaglin's modified z-score (1993), which works if up to half of the steps are outliers; and a length that a person would notice.
@@ -259,12 +261,13 @@ def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> Li
     if group.device == "cpu":
         # One wait has many pieces: small operators run in between.
         data, _ = sums.of(("waiting",), lambda cause, *_: cause.what == "data")
-        look("input-bound", "the step waits for data: ", data, less=_worked(group, data, total))
+        look("input-bound", "the step waits for data: ", data, less=_worked(group, data, total), share=MOST_SHARE)
         comm, _ = sums.of(("waiting",), lambda cause, *_: cause.what == "collective")
         look("exposed-communication", "the step waits for other ranks: ", comm,
              less=waited_ns + (sum(comm.values()) - waited_ns) * (1 - 1 / group.crowded), share=EXPOSED_ON_CPU)
-        look("python", "the step stands still between two operators: ", *sums.of(("outside",), _stalls))
-        found += _interpreter_lock(group, sums, total)
+        lock = _interpreter_lock(group, sums, total)
+        found += lock
+        look("python", "the step stands still between two operators: ", *sums.of(("outside",), _stalls), less=sum(one.ms for one in lock) * 1e6)
         churn = machine.churn(group, MOST_SHARE)  # kernel time is counted in ticks
         found += _within(group.mean(group.usual, "operators") - others_ns, least * total, machine.unused(group, least) + _recomputation(group, total)
                          + _tiny_operators(group, sums, total) + machine.low_rate(group, least) + churn
@@ -418,11 +421,15 @@ def _interpreter_lock(group: Group, sums: _Sums, total: float) -> List[Finding]:
     for window in group.usual:
         late.update(window.late)
     stalled, _ = sums.of(("outside",), _stalls)
-    pauses = {cause: time / sums.steps for cause, time in late.items() if cause not in stalled}
-    slept = group.blocked * total - group.mean(group.usual, "waiting") - sum(stalled.values())
+    slept = group.blocked * total - group.mean(group.usual, "waiting")
     others = (used.ran_ns - used.main_ran_ns) / used.wall_ns * total
-    ns = min(sum(pauses.values()), slept, others)
-    if ns < group.least * total or max(pauses.values()) * 2 > sum(pauses.values()):
+    every = {cause: time / sums.steps for cause, time in late.items()}
+    # Long pauses at one place may have a reason of their own: if they are most of all, only the others are looked at.
+    for pauses, least in ((every, 0.0), ({cause: time for cause, time in every.items() if cause not in stalled}, sum(stalled.values()))):
+        ns = min(sum(pauses.values()), slept - least, others)
+        if ns >= group.least * total and max(pauses.values()) <= ONE_PLACE * sum(pauses.values()):
+            break
+    else:
         return []
     return [group.finding("interpreter-lock", f"the thread sleeps between operators, while others of the process run for {others / 1e6:,.1f} ms a step", ns, pauses, sums.pieces_of(pauses))]
 

@@ -218,6 +218,7 @@ def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str,
         ranks[one.rank].append(one)
     several = len(ranks) > 1
     said = (_ranks(traces) if several else []) + _gone(watch.gone(), watch.uploads()) + _open_windows(state.open)
+    said += _files(watch.flights(), "killed, and its last steps are there as a trace")
     if not traces and not said:
         note(f"no trace was written: {_why_none(watch, environment, lines, code)}")
     commands = next_commands(traces, several) if traces else []

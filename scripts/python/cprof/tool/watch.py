@@ -69,7 +69,8 @@ class Watch:
         self._closed = os.path.join(glob.escape(os.getcwd()), folder, stem.rstrip("*") + "*" + ending)
         self._open = self._closed + ".*.part"
         self._prestep = os.path.join(os.path.dirname(self._closed), "prestep.*.part")
-        self._before = self._look()
+        self._flight = os.path.join(os.path.dirname(self._closed), "flight", "rank*.flight")
+        self._before = {**self._look(), **self._stamps([self._flight])}
         self._lists_before = self._lists()
         self._folder = _templates(environment)[0].replace("{run_name}", run_name) if run_name else _templates(environment)[0]
         self._may_refuse = bool(run_name) and not is_on(environment, "CPROF_OVERWRITE")
@@ -88,8 +89,13 @@ class Watch:
         return "" if os.access(place, os.W_OK | os.X_OK) else f"{place}: {os.strerror(errno.EACCES)}"
 
     def _look(self) -> Dict[str, Tuple[int, int]]:
+        return self._stamps([self._open, self._prestep, self._closed])
+
+    @staticmethod
+    def _stamps(patterns: List[str]) -> Dict[str, Tuple[int, int]]:
+        """The inode and the time of regular files."""
         found = {}
-        for path in glob.glob(self._open) + glob.glob(self._prestep) + glob.glob(self._closed):
+        for path in [path for pattern in patterns for path in glob.glob(pattern)]:
             try:
                 info = os.stat(path)
             except OSError:
@@ -124,6 +130,11 @@ class Watch:
     def uploads(self) -> List[str]:
         """The remote names of the traces that were written and are not there any more."""
         return [line["remote"] for line in self.saved() if type(line.get("remote")) is str and not os.path.lexists(line["path"])]
+
+    def flights(self) -> List[str]:
+        """Files of flight recorders that did not end. Those of earlier runs, which get another name, do not count."""
+        known = set(self._before.values())
+        return sorted((path for path, what in self._stamps([self._flight]).items() if what not in known), key=natural)
 
     def state(self) -> State:
         """The open and the closed files now."""
