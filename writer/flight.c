@@ -299,36 +299,60 @@ static bool open_transfer(uint64_t ticks, char *name, size_t size)
     return false;
 }
 
-/* Saves once where no step ends. */
-static void look_for_hang(void)
+/* Why a step that lasts is a hang, into `wanted`. False: the process works. */
+static bool is_hang(const struct progress *before, uint64_t ns, uint64_t most)
 {
-    static struct progress before;
-    uint64_t ns = ns_between(now.ticks, clock_ticks()), middle = median(), most = options->hang_ns;
-    if (most < (uint64_t)(options->slow * (double)middle))
-        most = (uint64_t)(options->slow * (double)middle);
-    if (!most || !seen.n || told == now.step)
-        return;
-    if (ns < most / 2) {
-        before = progress_now();
-        return;
-    }
-    if (ns < most)
-        return;
-    struct progress after = progress_now();
     char transfer[48];
-    bool still = after.records == before.records && (after.cpu_ns - before.cpu_ns) * IDLE_SHARE <
-                                                        (int64_t)(after.at_ns - before.at_ns);
+    struct progress after = progress_now();
+    bool still = after.records == before->records && (after.cpu_ns - before->cpu_ns) * IDLE_SHARE <
+                                                         (int64_t)(after.at_ns - before->at_ns);
     uint64_t since = clock_ticks() - (uint64_t)((double)most * 1e-9 * clock_ticks_per_second());
-    told = now.step;
-    if (open_transfer(since, transfer, sizeof transfer))
+    if (open_transfer(since, transfer, sizeof transfer)) {
         snprintf(wanted, sizeof wanted, "%s has not ended for %.0f s, in step %lld", transfer,
                  (double)most * 1e-9, (long long)now.step);
-    else if (still)
+        return true;
+    }
+    if (still)
         snprintf(wanted, sizeof wanted, "nothing runs and step %lld has not ended for %.0f s",
                  (long long)now.step, (double)ns * 1e-9);
-    else
+    return still;
+}
+
+/* Saves once where no step ends. While the process works, it looks again after the same time. */
+static void look_for_hang(void)
+{
+    static struct {
+        int64_t step;
+        uint64_t due; /* ns of the step: the next look, half of the time after `before` */
+        struct progress before;
+        bool begun, said;
+    } look = {.step = -1};
+    uint64_t ns = ns_between(now.ticks, clock_ticks()), most = options->hang_ns;
+    double slow = options->slow * (double)median();
+    most = (double)most < slow ? (uint64_t)slow : most;
+    if (!options->hang_ns || !seen.n || told == now.step)
+        return;
+    if (look.step != now.step) {
+        memset(&look, 0, sizeof look);
+        look.step = now.step;
+        look.due = most;
+    }
+    if (!look.begun && ns + most / 2 >= look.due) {
+        look.before = progress_now();
+        look.begun = true;
+    }
+    if (ns < look.due)
+        return;
+    if (is_hang(&look.before, ns, most)) {
+        told = now.step;
+        return;
+    }
+    if (!look.said)
         log_info("no step for %.0f s, still working (step %lld)", (double)ns * 1e-9,
                  (long long)now.step);
+    look.said = true;
+    look.begun = false;
+    look.due = ns + most;
 }
 
 void flight_flush(bool force)

@@ -162,10 +162,16 @@ static void put_allocation(uint64_t address, int64_t bytes, const struct record_
     guard_leave();
 }
 
+/* Whether a window, or the flight recorder alone, wants a piece of memory. */
+static bool wants(int64_t bytes)
+{
+    return gate_open(GATE_WINDOW) || flight_wants_bytes(bytes);
+}
+
 static void record_cpu_change(uint64_t address, int64_t bytes)
 {
     int64_t total = atomic_fetch_add_explicit(&allocated, bytes, memory_order_relaxed) + bytes;
-    if (!gate_open(GATE_WINDOW) && !flight_wants_bytes(bytes))
+    if (!wants(bytes))
         return;
     struct record_memory state = {total, 0, 0, -1};
     put_allocation(address, bytes, &state);
@@ -193,7 +199,7 @@ VISIBLE void *_ZN3c109alloc_cpuEm(size_t bytes)
         address = next(bytes);
     else if (posix_memalign(&address, 64, bytes) != 0) /* no known torch lacks alloc_cpu */
         address = NULL;
-    if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address) {
+    if (__builtin_expect(gate_open(GATE_MEMORY), 0) && address && wants((int64_t)bytes)) {
         if (remember_allocation((uint64_t)(uintptr_t)address, bytes))
             record_cpu_change((uint64_t)(uintptr_t)address, (int64_t)bytes);
         else

@@ -138,6 +138,17 @@ def test_a_hang_is_saved_and_work_is_not(waits, saved, tmp_path):
         assert re.fullmatch(r"nothing runs and step 30 has not ended for [\d.]+ s", told(tmp_path, found[0])[1])
 
 
+def test_a_hang_after_long_work_is_saved(tmp_path):
+    code = "steps(30, 0.01)\nt = time.time()\nwhile time.time() - t < 3: pass\ntime.sleep(4)\nsteps(1)"
+    done = run(python(code), tmp_path, FLIGHT=1, FLIGHT_HANG_S=2, FLIGHT_SLOW=0, **QUIET)
+    assert len(flights(tmp_path)) == 1 and done.err.count("still working") == 1, done.err
+
+
+def test_no_hang_is_looked_for_without_a_time(tmp_path):
+    done = run(python("steps(30, 0.01); time.sleep(2.5); steps(1)"), tmp_path, FLIGHT=1, FLIGHT_HANG_S=0, FLIGHT_SLOW=0, **QUIET)
+    assert flights(tmp_path) == [] and "step" not in "".join(line for line in done.complaints if "nothing was recorded" not in line), done.err
+
+
 def test_older_saved_files_go(tmp_path):
     for _ in range(7):
         run(python("steps(12, 0.03); sys.exit(1)"), tmp_path, FLIGHT=1, **QUIET)
