@@ -255,7 +255,7 @@ def test_refuses_bad_requests_and_survives_leaving_clients(tmp_path):
         pid = p.process.pid
         wait_socket(pid)
         assert ask(pid, "window steps=0") == ["error a window takes steps=N and from=K, or seconds=S"]
-        assert ask(pid, "stop") == ["error known requests: window [steps=N] [from=K], window seconds=S, status"]
+        assert ask(pid, "stop") == ["error known requests: window [steps=N] [from=K], window seconds=S, last, status"]
         assert ask(pid, "x" * 300) == ["error the line is too long"]
         left = Client(pid, "window steps=2")
         left.line()
