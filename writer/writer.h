@@ -304,7 +304,7 @@ struct saved_trace {
     bool markless; /* of a program, or a part of one, without step marks */
 };
 
-/* What the flight recorder keeps. */
+/* What the flight recorder keeps, in the order of CPROF_FLIGHT_WHAT's values in config.def. */
 enum flight_what {
     FLIGHT_STEPS = 1u << 0,
     FLIGHT_COLLECTIVES = 1u << 1,

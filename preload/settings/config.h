@@ -57,17 +57,6 @@ enum config_flight {
     CONFIG_FLIGHT_MB
 };
 
-/* Bits of flight_what in struct config, in the order of CPROF_FLIGHT_WHAT's values in
- * config.def. */
-enum config_flight_what {
-    CONFIG_FLIGHT_OF_STEPS = 1u << 0,
-    CONFIG_FLIGHT_OF_COLLECTIVES = 1u << 1,
-    CONFIG_FLIGHT_OF_MARKERS = 1u << 2,
-    CONFIG_FLIGHT_OF_MEMORY = 1u << 3,
-    CONFIG_FLIGHT_OF_OPERATORS = 1u << 4,
-    CONFIG_FLIGHT_OF_CALLS = 1u << 5,
-};
-
 #define CONFIG_FIELD_BOOL(field)   bool field;
 #define CONFIG_FIELD_INT(field)    int64_t field;
 #define CONFIG_FIELD_CHOICE(field) int field;
@@ -80,8 +69,8 @@ enum config_flight_what {
 
 /* One field for each row of config.def. Texts are never freed. Written by config_load(), read-only
  * afterwards. schedule_scope, step, trigger and flight are enum schedule_scope, config_step,
- * config_trigger and config_flight; activities are bits of enum config_activity; log is enum
- * log_level minus one. */
+ * config_trigger and config_flight; activities are bits of enum config_activity,
+ * flight_what of enum flight_what (writer/writer.h); log is enum log_level minus one. */
 struct config {
 #define X(name, type, field, fallback, min, max, allowed, state, help) CONFIG_FIELD_##type(field)
 #include "preload/settings/config.def"

@@ -32,15 +32,15 @@ static uint32_t flight_gate(const struct config *c)
 {
     unsigned what = c->flight ? c->flight_what : 0;
     uint32_t gate = 0;
-    if (what & (CONFIG_FLIGHT_OF_MARKERS | CONFIG_FLIGHT_OF_COLLECTIVES))
+    if (what & (FLIGHT_MARKERS | FLIGHT_COLLECTIVES))
         gate |= GATE_RANGES;
-    if (what & CONFIG_FLIGHT_OF_MARKERS)
+    if (what & FLIGHT_MARKERS)
         gate |= GATE_MARKERS;
-    if (what & CONFIG_FLIGHT_OF_MEMORY)
+    if (what & FLIGHT_MEMORY)
         gate |= GATE_MEMORY;
-    if (what & CONFIG_FLIGHT_OF_OPERATORS)
+    if (what & FLIGHT_OPERATORS)
         gate |= GATE_SPANS;
-    if (what & CONFIG_FLIGHT_OF_CALLS)
+    if (what & FLIGHT_CALLS)
         gate |= GATE_CALLS;
     return gate;
 }
