@@ -161,10 +161,10 @@ static int by_time(const void *a, const void *b)
 /* Removes this rank's oldest saved recordings, so that one more may come. */
 static void make_room(const char *path, int64_t rank)
 {
-    char pattern[PATH_MAX];
+    char saved[PATH_MAX], pattern[PATH_MAX];
     glob_t found;
-    if (!path_flight_save(path, rank, "*", 1, pattern, sizeof pattern) ||
-        !find_files(pattern, &found))
+    if (!path_flight_save(path, rank, "\1", 1, saved, sizeof saved) ||
+        !path_quote(saved, '\1', pattern, sizeof pattern) || !find_files(pattern, &found))
         return;
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_time);
     for (size_t i = 0; i + SAVES_MOST <= found.gl_pathc; i++) {

@@ -194,7 +194,7 @@ EXPORT void process_abort(void)
     bool handled = sigaction(SIGABRT, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
                    action.sa_handler != SIG_IGN;
     if (!handled) {
-        writer_ends_by("abort()", -1);
+        writer_ends_by("SIGABRT", -1);
         finish_traces();
     }
     if (next_abort)

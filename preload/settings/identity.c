@@ -289,19 +289,6 @@ bool identity_trace_path(const struct train_time *time, char *path, unsigned lon
     return found;
 }
 
-/* Turns the path into a glob pattern that matches only it; ANY becomes `*`. */
-static bool quote(const char *path, char *pattern, size_t size)
-{
-    size_t used = 0;
-    for (; *path && used + 2 < size; path++) {
-        if (strchr("*?[\\", *path))
-            pattern[used++] = '\\';
-        pattern[used++] = *path == *ANY ? '*' : *path;
-    }
-    pattern[used] = '\0';
-    return *path == '\0';
-}
-
 /* As identity_trace_path(); values may be ANY. Returns false for a shortened name too, since no
  * pattern matches it. */
 static bool expand_pattern(struct names_values *values, bool pid, char *pattern, size_t size)
@@ -309,7 +296,7 @@ static bool expand_pattern(struct names_values *values, bool pid, char *pattern,
     char path[PATH_MAX];
     bool cut;
     return expand(values, path, sizeof path, &cut) && !cut &&
-           (!pid || add_pid(path, sizeof path)) && quote(path, pattern, size);
+           (!pid || add_pid(path, sizeof path)) && path_quote(path, *ANY, pattern, size);
 }
 
 bool identity_remote_name(const struct train_time *time, unsigned number, char *name,

@@ -107,7 +107,7 @@ def test_is_recording_tells_of_windows_only(tmp_path):
 # ---- saving ----
 
 @pytest.mark.parametrize("end, rc, reason", [
-    ("sys.exit(3)", 3, "exit code 3"), ("os._exit(4)", 4, "exit code 4"), ("raise ValueError", 1, "exit code 1"), ("os.abort()", -6, "abort()"),
+    ("sys.exit(3)", 3, "exit code 3"), ("os._exit(4)", 4, "exit code 4"), ("raise ValueError", 1, "exit code 1"), ("os.abort()", -6, "SIGABRT"),
     ("os.kill(os.getpid(), signal.SIGTERM)", -15, "signal 15")])
 def test_an_abnormal_end_saves(end, rc, reason, tmp_path):
     done = run(python(f"steps(30, 0.01); {end}"), tmp_path, FLIGHT=1, **QUIET)
@@ -150,9 +150,13 @@ def test_no_hang_is_looked_for_without_a_time(tmp_path):
 
 
 def test_older_saved_files_go(tmp_path):
+    """Those of this folder, not those of one that a pattern of the same letters matches."""
+    other = tmp_path / "run1/flight/rank0.1.pt.trace.json.gz"
+    other.parent.mkdir(parents=True)
+    other.touch()
     for _ in range(7):
-        run(python("steps(12, 0.03); sys.exit(1)"), tmp_path, FLIGHT=1, **QUIET)
-    assert len(flights(tmp_path)) == 5
+        run(python("steps(12, 0.03); sys.exit(1)"), tmp_path / "run[1]", FLIGHT=1, **QUIET)
+    assert len(flights(tmp_path / "run[1]")) == 5 and other.exists()
 
 
 def test_trigger_saves_the_last_steps(tmp_path):

@@ -254,6 +254,18 @@ bool path_part_name(const char *path, pid_t pid, int64_t step, char *out, size_t
     return length > 0 && (size_t)length < size && strlen(last_component(out)) <= PATH_NAME_MAX;
 }
 
+bool path_quote(const char *path, char any, char *pattern, size_t size)
+{
+    size_t used = 0;
+    for (; *path && used + 2 < size; path++) {
+        if (strchr("*?[\\", *path))
+            pattern[used++] = '\\';
+        pattern[used++] = *path == any ? '*' : *path;
+    }
+    pattern[used] = '\0';
+    return *path == '\0';
+}
+
 /* "-<n>" for n > 1. */
 struct suffix {
     char text[16];

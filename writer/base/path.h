@@ -75,13 +75,17 @@ bool path_part_name(const char *path, pid_t pid, int64_t step, char *out, size_t
  * folder of the trace `path`; for n > 1 "prestep.<pid>-<n>.part". False: does not fit. */
 bool path_prestep_name(const char *path, pid_t pid, int n, char *out, size_t size);
 
+/* Turns the path into a glob(7) pattern that matches only it; each `any` in it becomes `*`. False:
+ * does not fit. */
+bool path_quote(const char *path, char any, char *pattern, size_t size);
+
 /* Writes the name of the flight recorder's file into out[0..size): "flight/rank<rank>.flight" in
  * the folder of the trace `path`; for n > 1 "flight/rank<rank>-<n>.flight". False: does not fit. */
 bool path_flight_name(const char *path, int64_t rank, int n, char *out, size_t size);
 
 /* Writes the name of a saved recording into out[0..size), beside the recorder's file:
  * "flight/rank<rank>.<step>.pt.trace.json.gz"; for n > 1 "flight/rank<rank>.<step>-<n>…". step:
- * "*" or a number. False: does not fit. */
+ * a number, or what path_quote() takes for any. False: does not fit. */
 bool path_flight_save(const char *path, int64_t rank, const char *step, int n, char *out,
                       size_t size);
 
