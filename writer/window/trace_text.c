@@ -13,8 +13,8 @@
 #include "writer/window/window_memory.h"
 #include "writer/window/window_names.h"
 
-#define FRAMES_FREE (64u << 10) /* bytes of stackFrames that each flush may write */
-#define FRAMES_PART 4           /* bytes of events for each byte of frames that are larger */
+#define FRAMES_FREE (256u << 10) /* bytes of stackFrames that each flush may write */
+#define FRAMES_PART 4            /* bytes of events that allow one byte of frames more */
 
 static void put_flag(struct buf *b, const char *key, bool on)
 {
@@ -157,17 +157,16 @@ static void put_account(struct window *w, const struct window_shared *shared, st
     buf_puts(b, "]}");
 }
 
-/* The frames of the stacks. Each flush replaces the trailer. So the open file has large frames only
- * once as much else was written, and after that whenever FRAMES_PART times as much was. The
+/* The frames of the stacks. Each flush replaces the trailer. So the open file has frames that are
+ * larger than FRAMES_FREE in some flushes only: as soon as the flushes since the last time allow so
+ * many bytes. Flushes without new events count, so that an idle program's file gets them, too. The
  * complete file always has them. */
 static void put_frames(struct window *w, bool complete, struct buf *b)
 {
-    w->frames_credit += (int64_t)w->body.len;
-    if (!complete && w->stacks.bytes > FRAMES_FREE) {
-        if ((int64_t)w->stacks.bytes > w->frames_credit)
-            return;
-        w->frames_credit -= FRAMES_PART * (int64_t)w->stacks.bytes;
-    }
+    w->frames_allowed += FRAMES_FREE + w->body.len / FRAMES_PART;
+    if (!complete && w->stacks.bytes > w->frames_allowed)
+        return;
+    w->frames_allowed = 0;
     stacks_frames(b, &w->stacks);
 }
 

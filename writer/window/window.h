@@ -92,9 +92,8 @@ struct window {
         uint64_t files, events, left_out;
     } merged;                  /* foreign traces */
     struct stacks_used stacks; /* stacks that its events name */
-    /* bytes of frames that trailers of the open file may still write; below 0 after large ones */
-    int64_t frames_credit;
-    uint64_t cpu_before_ns;      /* CPU time of the cprof thread at the start */
+    uint64_t frames_allowed;   /* bytes of frames that the next trailer of the open file may hold */
+    uint64_t cpu_before_ns;    /* CPU time of the cprof thread at the start */
     uint64_t handlers_before_ns; /* writer_listener_ns() at the start */
     struct process_use use[USE_COUNT];
     char part_path[PATH_MAX];
