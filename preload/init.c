@@ -228,6 +228,7 @@ static bool start_writer(const struct config *config)
         .renamed_by = identity_renamed_by(),
         .shares_second = identity_shares_second(),
         .ranks_wrote = identity_ranks_wrote,
+        .python_lines = pythreads_read,
         .trace_ready = life_trace_ready,
         .told_elsewhere = saved_are_reported,
         .each_pass = life_poll,
@@ -235,6 +236,8 @@ static bool start_writer(const struct config *config)
     };
     if (config->with_flops)
         peaks_read(config->peak_tflops, &options.peaks);
+    if (options.flight.what)
+        pythreads_start();
     options.dtype_names = torch_dtype_names(&options.n_dtypes);
     return writer_start(&options);
 }

@@ -13,6 +13,7 @@
 #include "writer/file/file.h"
 #include "writer/record/record.h"
 #include "writer/sums/sums.h"
+#include "writer/thread_states.h"
 #include "writer/window/window.h"
 
 #define FLUSH_BYTES  (1u << 20)
@@ -23,6 +24,7 @@
 #define STEPS_LEAST  10         /* with fewer, no step is slow */
 #define SLOW_NS      100000000u /* what a slow step takes more than the median, at least */
 #define HOUR_NS      3600000000000u
+#define SECOND_NS    1000000000u
 #define SAVES_HOUR   4  /* without being asked */
 #define IDLE_SHARE   50 /* below a fiftieth of a processor, a process does nothing */
 
@@ -43,7 +45,9 @@ static struct {
 /* Why the process ends. Any thread sets, the cprof thread reads. */
 static const char *_Atomic end_what;
 static _Atomic int end_number;
-static char wanted[128]; /* why to save once the rings are drained; "": not */
+static char wanted[128];   /* why to save once the rings are drained; "": not */
+static struct buf threads; /* members of the trace's `flight` object: what the threads did */
+static bool threads_new;   /* the file does not have them yet */
 
 void writer_ends_by(const char *what, int number)
 {
@@ -62,12 +66,15 @@ void flight_start(struct window_shared *given)
         edges_want_all();
 }
 
+static void forget_threads(void);
+
 /* The recorder ends for good; recording goes on. */
 static void give_up(const char *why)
 {
     log_warn("the flight recorder is off: %s%s%s; the program and its traces go on",
              flight ? flight->part_path : "", flight && flight->part_path[0] ? ": " : "", why);
     options = NULL;
+    forget_threads();
     window_free(flight);
     flight = NULL;
 }
@@ -130,6 +137,7 @@ static void move_old_file(void)
 /* Writes what has come. Without its folder or file, the recorder begins a new file. */
 static void flush(void)
 {
+    threads_new = false;
     if (!flight->sink)
         move_old_file();
     bool had_file = flight->sink;
@@ -144,6 +152,26 @@ static void flush(void)
         give_up(strerror(error));
     else if (sink_disk_low(flight->part_path))
         give_up("the file system is nearly full");
+}
+
+/* ---- what the threads do ---- */
+
+static void take_threads(void)
+{
+    buf_reset(&threads);
+    buf_puts(&threads, ", \"threads_at\": ");
+    json_us(&threads, clock_wall_ns(clock_ticks()) - flight->base_ns);
+    buf_puts(&threads, ", \"threads\": ");
+    thread_states_put(shared->options, &threads);
+    flight->threads = threads.failed ? NULL : &threads;
+    threads_new = true;
+}
+
+static void forget_threads(void)
+{
+    buf_free(&threads);
+    if (flight)
+        flight->threads = NULL;
 }
 
 /* ---- saving ---- */
@@ -202,6 +230,8 @@ static bool save(const char *reason, char to[PATH_MAX])
 bool writer_flight_save(char *path, size_t size)
 {
     char to[PATH_MAX];
+    if (flight)
+        take_threads();
     bool done = flight && save("asked for", to);
     snprintf(path, size, "%s", done ? to : "");
     return done;
@@ -325,7 +355,7 @@ static void look_for_hang(void)
         int64_t step;
         uint64_t due; /* ns of the step: the next look, half of the time after `before` */
         struct progress before;
-        bool begun, said;
+        bool begun, looked, said;
     } look = {.step = -1};
     uint64_t ns = ns_between(now.ticks, clock_ticks()), most = options->hang_ns;
     double slow = options->slow * (double)median();
@@ -341,8 +371,13 @@ static void look_for_hang(void)
         look.before = progress_now();
         look.begun = true;
     }
+    if (!look.looked && ns + SECOND_NS >= look.due) {
+        thread_states_look(shared->options);
+        look.looked = true;
+    }
     if (ns < look.due)
         return;
+    take_threads();
     if (is_hang(&look.before, ns, most)) {
         told = now.step;
         return;
@@ -351,7 +386,7 @@ static void look_for_hang(void)
         log_info("no step for %.0f s, still working (step %lld)", (double)ns * 1e-9,
                  (long long)now.step);
     look.said = true;
-    look.begun = false;
+    look.begun = look.looked = false;
     look.due = ns + most;
 }
 
@@ -364,7 +399,7 @@ void flight_flush(bool force)
     bool idle = flight->sink && flight->body.len == 0;
     if (wanted[0])
         save_unasked(wanted);
-    else if (force || !idle || ++times % IDLE_FLUSHES == 0)
+    else if (force || !idle || threads_new || ++times % IDLE_FLUSHES == 0)
         flush();
     wanted[0] = '\0';
 }
@@ -381,6 +416,7 @@ void flight_edge(const struct step_edge *edge)
         if (options->what & FLIGHT_STEPS)
             window_add_step(flight, shared, now.step, now.ticks, edge->ticks, edge->tid);
         look_at_step(now.step, ns_between(now.ticks, edge->ticks));
+        forget_threads();
     }
     if (edge->step != now.step || edge->kind == EDGE_START)
         now.ticks = edge->ticks;
@@ -433,10 +469,13 @@ void flight_end(void)
         return;
     int number = atomic_load(&end_number);
     snprintf(reason, sizeof reason, number < 0 ? "%s" : "%s %d", what ? what : "", number);
+    if (what && !threads.len)
+        take_threads();
     if (what)
         save(reason, to);
     if (flight)
         window_discard(flight);
+    forget_threads();
     window_free(flight);
     flight = NULL;
 }

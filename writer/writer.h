@@ -147,7 +147,8 @@ static inline void span_data_done(struct thread_log *log, struct open_span *span
                                   enum record_data kind, uint32_t used)
 {
     span->data_kind = (uint8_t)kind;
-    span->data_len = (uint16_t)used;
+    /* the cprof thread copies the data of open spans */
+    __atomic_store_n(&span->data_len, (uint16_t)used, __ATOMIC_RELEASE);
     log->data_used += used;
 }
 
@@ -333,6 +334,15 @@ struct flight_options {
     uint64_t hang_ns; /* saved when no step ends for so long; 0: not */
 };
 
+/* A frame of a thread that runs Python; the texts are valid during the call. */
+struct python_line {
+    uint32_t tid;
+    const char *file, *name; /* UTF-8, not terminated */
+    uint32_t file_len, name_len;
+    int32_t line; /* 0: unknown */
+};
+typedef void python_line_taker(const struct python_line *line, void *to);
+
 /* Peak rates in TFLOP/s from the user; 0: not given. */
 struct flop_peaks {
     double gpu[FLOP_OTHER]; /* per GPU, by enum flop_class */
@@ -375,6 +385,9 @@ struct writer_options {
     /* True when ranks of this launch have left traces: then a program without steps leaves none. Or
      * NULL. At exit; cprof thread. */
     bool (*ranks_wrote)(void);
+    /* Calls take() for each Python frame of each thread, the innermost of a thread first; or NULL.
+     * Waits for no lock. cprof thread. */
+    void (*python_lines)(python_line_taker *take, void *to);
     /* Called for each finished trace; or NULL. cprof thread: the rings wait meanwhile. */
     void (*trace_ready)(const struct saved_trace *trace);
     /* True when the traces are reported elsewhere (`cprof run` does). The exit line then names

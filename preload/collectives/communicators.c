@@ -4,6 +4,7 @@
 #include "preload/collectives/communicators.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "preload/collectives/collective_queries.h"
 #include "preload/settings/settings.h"
@@ -17,14 +18,19 @@ struct communicator {
     /* `seq` counts collectives, `between` sends and receives, whose number differs between ranks */
     _Atomic uint64_t seq, between;
     _Atomic int size, rank; /* 0 and -1: unknown; relaxed */
+    _Atomic int name_is;    /* enum name_state; a thread that sets NAME_SETTING writes `name` */
+    char name[COMMUNICATOR_NAME];
 };
+
+enum name_state { NAME_NONE, NAME_SETTING, NAME_SET };
 
 static struct communicator communicators[COMMUNICATORS];
 
-static void restart_numbers(struct communicator *c)
+static void restart(struct communicator *c)
 {
     atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
     atomic_store_explicit(&c->between, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->name_is, NAME_NONE, memory_order_relaxed);
 }
 
 uint64_t communicator_number(struct communicator *c, enum collective_peer peer_is)
@@ -58,7 +64,7 @@ struct communicator *communicator_of(const void *handle)
         struct communicator *place = communicator_place(handle, i);
         const void *there = atomic_load_explicit(&place->handle, memory_order_relaxed);
         if (!there && atomic_compare_exchange_strong(&place->handle, &there, handle)) {
-            restart_numbers(place);
+            restart(place);
             return place;
         }
         c = there == handle ? place : NULL; /* another thread stored it meanwhile */
@@ -94,19 +100,56 @@ void communicator_size_and_rank(struct communicator *c, enum collective_family f
     }
 }
 
-uint64_t collective_of_group(const void *handle, int size, int rank, enum collective_peer peer_is)
+struct communicator *communicator_of_group(const void *handle, int size, int rank)
 {
     struct communicator *c = communicator_of(handle);
     if (!c)
-        return 0;
+        return NULL;
     int known = atomic_load_explicit(&c->size, memory_order_relaxed);
     if (known != size || atomic_load_explicit(&c->rank, memory_order_relaxed) != rank) {
         /* another group got this address; nothing tells when a group is freed */
         if (known > 0)
-            restart_numbers(c);
+            restart(c);
         identity_communicator(rank, size, "torch.distributed");
         atomic_store_explicit(&c->rank, rank, memory_order_relaxed);
         atomic_store_explicit(&c->size, size, memory_order_relaxed);
     }
-    return communicator_number(c, peer_is);
+    return c;
+}
+
+bool communicator_known(const struct communicator *c, int *size, int *rank)
+{
+    *size = atomic_load_explicit(&c->size, memory_order_relaxed);
+    *rank = atomic_load_explicit(&c->rank, memory_order_relaxed);
+    return *size > 0;
+}
+
+const void *communicator_handle(const struct communicator *c)
+{
+    return atomic_load_explicit(&c->handle, memory_order_relaxed);
+}
+
+uint16_t communicator_index(const struct communicator *c)
+{
+    return (uint16_t)(c - communicators + 1);
+}
+
+struct communicator *communicator_at(uint16_t index)
+{
+    return index ? &communicators[index - 1] : NULL;
+}
+
+const char *communicator_name(const struct communicator *c)
+{
+    return atomic_load_explicit(&c->name_is, memory_order_acquire) == NAME_SET ? c->name : NULL;
+}
+
+void communicator_set_name(struct communicator *c, const char *name, size_t len)
+{
+    int none = NAME_NONE;
+    if (!atomic_compare_exchange_strong(&c->name_is, &none, NAME_SETTING))
+        return;
+    snprintf(c->name, sizeof c->name, "%.*s", (int)(len < sizeof c->name ? len : sizeof c->name),
+             name);
+    atomic_store_explicit(&c->name_is, NAME_SET, memory_order_release);
 }

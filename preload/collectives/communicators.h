@@ -21,7 +21,23 @@ void communicator_forget(const void *handle);
 void communicator_size_and_rank(struct communicator *c, enum collective_family family,
                                 const void *handle, const void *caller, int *size, int *rank);
 
-/* Returns the number of earlier transfers in torch's process group: of collectives or, with PEER_TO
- * or PEER_FROM, of sends and receives, as torch counts NCCL's. 0 if the group has no place in the
- * table. A new group is passed to identity_communicator(). */
-uint64_t collective_of_group(const void *handle, int size, int rank, enum collective_peer peer_is);
+/* The entry of torch's process group; NULL: no place. A new group is passed to
+ * identity_communicator(). */
+struct communicator *communicator_of_group(const void *handle, int size, int rank);
+
+/* Its size and the rank of this process. False: they are unknown. */
+bool communicator_known(const struct communicator *c, int *size, int *rank);
+
+/* Its handle, and its number, from 1: for thread-local state, which has little room. NULL: none has
+ * the number 0. */
+const void *communicator_handle(const struct communicator *c);
+uint16_t communicator_index(const struct communicator *c);
+struct communicator *communicator_at(uint16_t index);
+
+#define COMMUNICATOR_NAME 40u /* bytes of a name, with the terminator; a longer one is cut */
+
+/* The name by which all ranks know it, "" if it has none; NULL: not set. */
+const char *communicator_name(const struct communicator *c);
+
+/* Sets the name, once for an entry of this handle. */
+void communicator_set_name(struct communicator *c, const char *name, size_t len);

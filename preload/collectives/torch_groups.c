@@ -6,12 +6,14 @@
 
 #include "preload/collectives/collectives.h"
 #include "preload/collectives/communicators.h"
+#include "preload/collectives/torch_backend.h"
 #include "preload/core/core.h"
 
 #define PENDING 256u /* a power of two; a newer transfer replaces an older one in its place */
 #define LARGEST (1 << 24)
 
-/* Requested transfers that have not begun, by their first tensor. */
+/* Requested transfers that have not begun, by their first tensor or by gloo's object of the
+ * transfer. */
 static struct {
     _Atomic(const void *) tensor; /* NULL: free; &busy: a thread is using the place */
     struct torch_group group;     /* belongs to the thread that set busy */
@@ -70,6 +72,16 @@ static const void *tensor_in(const void *value)
     return NULL;
 }
 
+bool torch_groups_read(struct torch_group *out)
+{
+    const struct torch_layout *l = torch_api.layout;
+    if (!l || l->ob_slots == TORCH_LAYOUT_ABSENT)
+        return false;
+    memcpy(&out->rank, (const char *)out->group + l->pg_rank, sizeof out->rank);
+    memcpy(&out->size, (const char *)out->group + l->pg_size, sizeof out->size);
+    return out->size > 0 && out->size <= LARGEST && out->rank >= 0 && out->rank < out->size;
+}
+
 /* Whether an input is a process group; fills *out. Checks each pointer before following it. */
 static bool group_in(const void *value, struct torch_group *out)
 {
@@ -85,9 +97,7 @@ static bool group_in(const void *value, struct torch_group *out)
     out->group = value_pointer(slot, l->iv_payload);
     if (!out->group)
         return false;
-    memcpy(&out->rank, (const char *)out->group + l->pg_rank, sizeof out->rank);
-    memcpy(&out->size, (const char *)out->group + l->pg_size, sizeof out->size);
-    return out->size > 0 && out->size <= LARGEST && out->rank >= 0 && out->rank < out->size;
+    return torch_groups_read(out);
 }
 
 #define ANY_SENDER 0 /* any sender */
@@ -121,7 +131,7 @@ static void read_peer(const char *name, const char *group, const char *end, stru
 
 /* ---- store and take ---- */
 
-static void put_group(const void *tensor, const struct torch_group *group)
+void torch_groups_put(const void *tensor, const struct torch_group *group)
 {
     unsigned at = group_place(tensor);
     const void *there = atomic_exchange(&pending[at].tensor, &busy);
@@ -154,25 +164,56 @@ void torch_groups_note(const void *function, const char *name)
     for (const char *at = value - l->iv_size; at >= first && !tensor && !barrier; at -= l->iv_size)
         tensor = tensor_in(at);
     read_peer(name, value, end, &group);
-    group.seq = collective_of_group(group.group, group.size, group.rank, group.peer_is);
+    communicator_of_group(group.group, group.size, group.rank);
     if (tensor)
-        put_group(tensor, &group);
+        torch_groups_put(tensor, &group);
     if (barrier || (without && value > first && !tensor_in(value - l->iv_size)))
-        put_group(without, &group);
+        torch_groups_put(without, &group);
 }
 
-bool torch_groups_take(const void *function, const char *name, struct torch_group *out)
+bool torch_groups_get(const void *tensor, struct torch_group *out)
+{
+    unsigned at = group_place(tensor);
+    if (!atomic_compare_exchange_strong(&pending[at].tensor, &tensor, &busy))
+        return false;
+    *out = pending[at].group;
+    bool known = !pending[at].several;
+    atomic_store_explicit(&pending[at].tensor, NULL, memory_order_release);
+    return known;
+}
+
+/* What the operator stored for the range. False: nothing, or it is ambiguous. */
+static bool take_stored(const void *function, const char *name, struct torch_group *out)
 {
     uint64_t n;
     const char *value = value_inputs(function, &n);
     const void *tensor = n ? tensor_in(value) : NULL;
     if (!tensor)
         tensor = tensorless_range(name);
-    unsigned at = group_place(tensor);
-    if (!tensor || !atomic_compare_exchange_strong(&pending[at].tensor, &tensor, &busy))
-        return false;
-    *out = pending[at].group;
-    bool known = !pending[at].several;
-    atomic_store_explicit(&pending[at].tensor, NULL, memory_order_release);
-    return known;
+    return tensor && torch_groups_get(tensor, out);
+}
+
+/* What a range of this name has at its other side. */
+static enum collective_peer peer_of_range(const char *name)
+{
+    const char *what = strchr(name, ':');
+    return !what                            ? PEER_NONE
+           : strncmp(what, ":send", 5) == 0 ? PEER_TO
+           : strncmp(what, ":recv", 5) == 0 ? PEER_FROM
+                                            : PEER_NONE;
+}
+
+bool torch_groups_take(const void *function, const char *name, struct torch_group *out)
+{
+    struct torch_group asked;
+    bool stored = take_stored(function, name, out);
+    if (torch_backend_take(&asked) && !(stored && out->group == asked.group)) {
+        *out = asked;
+        out->peer_is = peer_of_range(name);
+        stored = true;
+    }
+    struct communicator *c =
+        stored ? communicator_of_group(out->group, out->size, out->rank) : NULL;
+    out->seq = c ? communicator_number(c, (enum collective_peer)out->peer_is) : 0;
+    return stored;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the process group of torch's range around a transfer ("gloo:all_reduce"). The range has
- * only the tensors. The operator that requested it ("c10d::allreduce_") has the group as well, and
- * ran earlier on the calling thread. So the operator stores its group by the sent tensor, and the
+ * only the tensors. torch_backend.h knows whose backend is at work. The other side of a transfer
+ * stands in the operator that requested it ("c10d::allreduce_") and ran earlier, on the calling
+ * thread. Where operators are listened to, that one stores its group by the sent tensor, and the
  * range takes it. Any thread, in torch's start callbacks; no lock, no allocation. */
 #pragma once
 
@@ -13,8 +14,12 @@ struct torch_group {
     int32_t size, rank;
     int32_t peer;    /* rank in the group; -1: none */
     uint8_t peer_is; /* enum collective_peer */
-    uint64_t seq;    /* from collective_of_group() */
+    uint64_t seq;    /* from communicator_number() */
 };
+
+/* Fills in size and rank of the group at out->group, which must be alive. False: its layout is
+ * unknown, or it cannot be a group. */
+bool torch_groups_read(struct torch_group *out);
 
 /* Whether an operator of this name may have a group. */
 static inline bool torch_is_transfer(const char *name)
@@ -26,6 +31,10 @@ static inline bool torch_is_transfer(const char *name)
  * torch_is_transfer(name) must hold. */
 void torch_groups_note(const void *function, const char *name);
 
-/* Takes the group of a range, once. Returns false if none was stored for its tensors, it is
- * ambiguous, or the version's objects are unknown. */
+/* Finds the group of a range and counts the transfer; once for a range. False: it is unknown. */
 bool torch_groups_take(const void *function, const char *name, struct torch_group *out);
+
+/* Keeps a group for the transfer at this address, and takes it, once. A newer one may replace an
+ * older one. */
+void torch_groups_put(const void *transfer, const struct torch_group *group);
+bool torch_groups_get(const void *transfer, struct torch_group *out);

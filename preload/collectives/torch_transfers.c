@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "preload/collectives/collective_args.h"
+#include "preload/collectives/communicators.h"
 #include "preload/settings/settings.h"
 
 /* By c10::ScalarType, up to BFloat16. */
@@ -81,6 +82,10 @@ static void put_torch_group(struct args *to, const struct torch_group *of)
     args_put_peer(to, &peer);
     args_put_communicator(to, of->group, of->size, of->rank);
     args_put_int(to, "Seq", (int64_t)of->seq);
+    const struct communicator *c = communicator_of(of->group);
+    const char *group = c ? communicator_name(c) : NULL;
+    if (group && group[0])
+        args_put_text(to, "Process Group Name", group);
 }
 
 uint32_t collective_of_shapes(const char *name, const uint8_t *shapes, uint32_t n,

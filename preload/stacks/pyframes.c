@@ -9,21 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "preload/stacks/pyobject.h"
 #include "preload/stacks/pyoffsets.h"
 #include "writer/writer.h"
 
-/* The same in all versions of pyframes.def. */
-#define TYPE_OF         8u  /* PyObject.ob_type */
-#define TEXT_LENGTH     16u /* PyASCIIObject.length */
-#define TEXT_HASH       24u /* PyASCIIObject.hash */
-#define TEXT_STATE      32u /* PyASCIIObject.state: bits 2 to 4 kind, 5 compact, 6 ascii */
-#define BYTES_SIZE      16u /* PyBytesObject.ob_size */
-#define BYTES_HASH      24u /* PyBytesObject.ob_shash */
-#define BYTES_DATA      32u
-#define FIRST_PUBLISHED 13         /* minor versions from which on CPython publishes its offsets */
-#define NO_CODE         3          /* f_owner from which on a frame holds no code */
-#define TEXT_MOST       (1u << 16) /* most bytes of a text */
-#define TABLE_MOST      (1u << 20) /* most bytes of a line table */
+#define FIRST_PUBLISHED 13 /* minor versions from which on CPython publishes its offsets */
 
 static const struct pyframes_layout layouts[] = {
 #define LAYOUT(minor, thread_frame, cframe, f_code, f_back, f_instr, f_owner, f_locals,            \
@@ -41,29 +31,6 @@ static void *(*newest_interpreter)(void), *(*main_interpreter)(void);
 static const void *code_type; /* PyCode_Type */
 static const struct pyframes_layout *layout;
 static const char *why_unknown = "";
-
-/* ---- reading ---- */
-
-static inline const void *pointer_at(const void *object, int offset)
-{
-    const void *value;
-    memcpy(&value, (const char *)object + offset, sizeof value);
-    return value;
-}
-
-static inline int32_t int_at(const void *object, int offset)
-{
-    int32_t value;
-    memcpy(&value, (const char *)object + offset, sizeof value);
-    return value;
-}
-
-static inline size_t size_at(const void *object, int offset, size_t most)
-{
-    size_t value;
-    memcpy(&value, (const char *)object + offset, sizeof value);
-    return value < most ? value : most;
-}
 
 /* ---- the interpreter ---- */
 
@@ -139,22 +106,10 @@ const struct pyframes_layout *pyframes_layout(const char **why)
 static inline const void *code_of(const struct pyframes_layout *l, const void *frame,
                                   int32_t *instruction)
 {
-    if (l->f_owner >= 0 && ((const char *)frame)[l->f_owner] >= NO_CODE)
-        return NULL;
-    /* 3.14 has a tag in the lowest bits */
-    const void *code = (const void *)((uintptr_t)pointer_at(frame, l->f_code) & ~(uintptr_t)7);
+    const void *code = code_address(l, frame);
     if (!code || pointer_at(code, TYPE_OF) != code_type)
         return NULL;
-    if (l->co_bytecode < 0) {
-        int32_t last = int_at(frame, l->f_instr);
-        *instruction = l->table == TABLE_LNOTAB ? last : 2 * last; /* 3.10 counts words */
-        return code;
-    }
-    const char *at = pointer_at(frame, l->f_instr);
-    *instruction = (int32_t)(at - ((const char *)code + l->co_bytecode));
-    bool in_generator = ((const char *)frame)[l->f_owner] == 1;
-    bool begun = l->co_traceable < 0 || *instruction >= 2 * int_at(code, l->co_traceable);
-    return in_generator || begun ? code : NULL;
+    return has_begun(l, frame, code, code, instruction) ? code : NULL;
 }
 
 static const void *first_with_code(const struct pyframes_layout *l, const void *frame)
@@ -241,17 +196,6 @@ static inline uint64_t fold_bytes(const uint8_t *bytes, size_t n, uint64_t seed)
 uint64_t pyframes_print(const void *bytes, size_t n, uint64_t seed)
 {
     return fold_bytes(bytes, n, seed);
-}
-
-/* Width of a character in bytes, and *chars; 0: the string is not compact. */
-static unsigned text_of_object(const struct pyframes_layout *l, const void *text,
-                               const char **chars)
-{
-    uint32_t state = (uint32_t)int_at(text, TEXT_STATE);
-    if (!(state & 0x20))
-        return 0;
-    *chars = (const char *)text + (state & 0x40 ? l->ascii : l->compact);
-    return state >> 2 & 7;
 }
 
 /* Whether the object, a string or bytes, has a cached hash of all its content; -1: not cached. */
@@ -392,23 +336,6 @@ int32_t pyframes_line(enum pyframes_table encoding, const uint8_t *table, size_t
 }
 
 /* ---- names ---- */
-
-static uint32_t describe_text(const struct pyframes_layout *l, const void *text, char *room,
-                              uint32_t size, const char **out)
-{
-    const char *chars;
-    unsigned width = text_of_object(l, text, &chars);
-    size_t n = size_at(text, TEXT_LENGTH, TEXT_MOST);
-    if (width != 1 && width != 2 && width != 4) {
-        *out = "?";
-        return 1;
-    }
-    bool ascii = (uint32_t)int_at(text, TEXT_STATE) & 0x40;
-    *out = ascii ? chars : room;
-    if (ascii)
-        return (uint32_t)(n < size ? n : size);
-    return utf8_text(chars, width, n, room, size);
-}
 
 void pyframes_describe(const struct pyframe *frame, struct pyframe_text *out)
 {

@@ -5,5 +5,6 @@
 #include "preload/stacks/pycheck.h"
 #include "preload/stacks/pyend.h"
 #include "preload/stacks/python.h"
+#include "preload/stacks/pythreads.h"
 #include "preload/stacks/stack_capture.h"
 #include "preload/stacks/unwind.h"

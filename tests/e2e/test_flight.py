@@ -57,7 +57,7 @@ def test_restart_keeps_the_file_of_a_killed_run(tmp_path):
     assert flights(tmp_path) == ["rank0-2.flight", "rank0-3.flight"] and "left by a run that was killed" in done.err
 
 
-@pytest.mark.parametrize("value, steps", [("steps:20", (20, 80)), ("mb:1", (500, 2500)), ("seconds:1", (60, 350))])
+@pytest.mark.parametrize("value, steps", [("steps:20", (20, 150)), ("mb:1", (500, 2500)), ("seconds:1", (60, 350))])
 def test_the_file_keeps_what_was_asked_for(value, steps, tmp_path):
     """What is older goes with the next flush but one."""
     n, pause = (3000, 0.0007) if value == "mb:1" else (300, 0.01)

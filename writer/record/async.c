@@ -178,6 +178,11 @@ uint32_t async_places(void)
                : 0;
 }
 
+static __attribute__((no_sanitize("thread"))) uint32_t data_len_of(const struct place *p)
+{
+    return p->data_len;
+}
+
 bool async_copy_take(uint32_t at, struct open_copy *copy, uint32_t *tid)
 {
     const struct place *p = &atomic_load_explicit(&table, memory_order_acquire)[at];
@@ -192,6 +197,7 @@ bool async_copy_take(uint32_t at, struct open_copy *copy, uint32_t *tid)
     copy->extras = 0;
     copy->category = atomic_load_explicit(&p->category, memory_order_relaxed);
     copy->flags = atomic_load_explicit(&p->flags, memory_order_relaxed);
+    open_copy_data(copy, p->data, data_len_of(p));
     uint32_t len = atomic_load_explicit(&p->text_len, memory_order_relaxed);
     copy->name = len < OPEN_TEXT ? len : OPEN_TEXT;
     copy_place_text(p, copy->text, copy->name);

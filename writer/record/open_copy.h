@@ -7,6 +7,7 @@
 #include "writer/record/thread_log.h"
 
 #define OPEN_TEXT 1024u /* bytes of an open span's name; a longer name is cut */
+#define OPEN_DATA 2048u /* bytes of its args; longer ones are left out */
 
 struct open_copy {
     uint64_t id, parent, start, forward_thread;
@@ -15,10 +16,12 @@ struct open_copy {
     int64_t sequence;
     uint32_t name; /* as in struct record */
     uint8_t category, flags;
+    uint16_t data_len; /* bytes of `data`, DATA_ARGS */
     /* bits 1 << enum record_extra of the valid values in `extra`, and EXTRAS_INHERITED */
     uint8_t extras;
     uint64_t extra[EXTRA_COUNT];
     _Alignas(8) char text[OPEN_TEXT];
+    uint8_t data[OPEN_DATA];
 };
 
 /* The span's name; valid as long as the copy. */
@@ -30,3 +33,7 @@ static inline struct text open_copy_name(const struct open_copy *copy)
 /* Copies the span at index `at` of the thread's stack. False: the owner is changing the entry, or
  * has closed the span. */
 bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy *copy);
+
+/* Copies n bytes of args that their owner may be changing; what was copied counts only if the id is
+ * the same afterwards. */
+void open_copy_data(struct open_copy *copy, const uint8_t *data, uint32_t n);

@@ -31,11 +31,12 @@ struct open_span {
     _Atomic uint64_t forward_thread; /* as in struct record */
     _Atomic uint32_t text_at;        /* index in thread_log.text of its text, if the name has one */
     _Atomic uint32_t name;           /* as in struct record */
-    uint16_t data_at, data_len;      /* owner only: bytes in thread_log.data */
+    /* bytes in thread_log.data; owner writes, cprof thread copies them (open_copy.c) */
+    uint16_t data_at, data_len;
     union {
         struct {
             _Atomic uint8_t category; /* enum category */
-            uint8_t data_kind;        /* owner only: enum record_data */
+            uint8_t data_kind;        /* as data_at: enum record_data */
             _Atomic uint8_t flags;    /* enum record_flags, for its record */
             _Atomic uint8_t extras;   /* as in struct record; the values are in thread_log.extras */
         };
@@ -125,7 +126,7 @@ struct thread_log {
     struct thread_log *next;     /* the next older log; constant once published */
     _Alignas(64) struct open_span spans[SPAN_DEPTH];
     _Atomic uint64_t text[SPAN_TEXT / 8]; /* of names; owner writes, cprof thread reads; relaxed */
-    /* owner only; the last slot is only read, by copies of whole slots */
+    /* as open_span.data_at; the last slot is only read, by copies of whole slots */
     uint8_t data[SPAN_DATA + RECORD_SLOT];
     /* of the open spans, by enum record_extra; owner writes, cprof thread reads; relaxed */
     _Atomic uint64_t extras[SPAN_DEPTH][EXTRA_COUNT];

@@ -61,10 +61,12 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     uint64_t end = over ? span->ended : put->now;
     struct {
         struct record r;
-        char text[OPEN_TEXT + sizeof span->extra];
+        char text[OPEN_TEXT + OPEN_DATA + sizeof span->extra];
     } copy = {.r = {.kind = REC_SPAN,
                     .category = span->category,
                     .flags = span->flags | (over ? 0 : REC_UNFINISHED),
+                    .data_kind = span->data_len ? DATA_ARGS : DATA_NONE,
+                    .data_len = span->data_len,
                     .extras = span->extras,
                     .start = span->start,
                     .end = end > span->start ? end : span->start,
@@ -79,7 +81,9 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
         copy.r.async.tid = tid;
     }
     memcpy(copy.text, span->text, name_bytes(span->name));
-    char *extra = copy.text + name_bytes(span->name);
+    char *extra = copy.text + name_bytes(span->name) + span->data_len;
+    if (span->data_len)
+        memcpy(extra - span->data_len, span->data, span->data_len);
     for (unsigned mask = span->extras & EXTRAS_VALUES; mask;
          mask &= mask - 1, extra += sizeof(uint64_t))
         memcpy(extra, &span->extra[__builtin_ctz(mask)], sizeof(uint64_t));
@@ -87,7 +91,8 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     struct json_place at = window_place(put->w, put->shared, row, copy.r.start, copy.r.end);
     stacks_use(&put->w->stacks, stacks_of(&copy.r));
     char room[RANGE_NAME_ROOM];
-    json_record(&put->w->open, &copy.r, window_shown_name(put->w, &copy.r, room), &at, NULL, 0);
+    json_record(&put->w->open, &copy.r, window_shown_name(put->w, &copy.r, room), &at,
+                put->shared->options->dtype_names, put->shared->options->n_dtypes);
     if (span->start >= put->w->start)
         top_open(window_top(put->w, put->shared), &copy.r, &at);
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);

@@ -135,7 +135,10 @@ static void put_account(struct window *w, const struct window_shared *shared, st
     if (w->flight) {
         buf_puts(b, "\"flight\": {\"reason\": ");
         json_string(b, w->reason ? w->reason : "", w->reason ? strlen(w->reason) : 0);
-        buf_printf(b, ", \"dropped\": %llu}, ", (unsigned long long)w->dropped);
+        buf_printf(b, ", \"dropped\": %llu", (unsigned long long)w->dropped);
+        if (w->threads)
+            buf_put(b, w->threads->data, w->threads->len);
+        buf_puts(b, "}, ");
     }
     window_memory_account(w, b);
     window_flops_account(w, shared, b);

@@ -53,12 +53,13 @@ struct window {
     bool markless;                 /* of a program without step marks */
     /* of a part of a program, between cprof_start() and cprof_stop(), without step marks */
     bool region;
-    bool flight;          /* the flight recorder's; also held */
-    const char *reason;   /* of the flight recorder's: why it is saved; NULL: it is not */
-    bool full;            /* the file has reached max_trace_bytes */
-    bool unwanted;        /* discarded when complete */
-    uint64_t closed_pass; /* number of the pass in which the end became known */
-    int64_t base_ns;      /* baseTimeNanoseconds */
+    bool flight;               /* the flight recorder's; also held */
+    const char *reason;        /* of the flight recorder's: why it is saved; NULL: it is not */
+    const struct buf *threads; /* of the flight recorder's: what the threads did; NULL: unknown */
+    bool full;                 /* the file has reached max_trace_bytes */
+    bool unwanted;             /* discarded when complete */
+    uint64_t closed_pass;      /* number of the pass in which the end became known */
+    int64_t base_ns;           /* baseTimeNanoseconds */
     struct sink *sink;
     struct buf body; /* events not yet flushed */
     /* backward operators whose arrow waits for another thread's records (flows.h) */

@@ -61,6 +61,12 @@ START_TEST(recognizes_names_of_transfers)
 }
 END_TEST
 
+/* The number of the next transfer in a group. */
+static uint64_t number_in(const void *group, int size, int rank, enum collective_peer peer_is)
+{
+    return communicator_number(communicator_of_group(group, size, rank), peer_is);
+}
+
 START_TEST(takes_an_operators_note_once)
 {
     void *sent = TENSOR(FLOAT, 10), *other = TENSOR(FLOAT, 10), *world = group(1, 4);
@@ -99,7 +105,7 @@ START_TEST(counts_a_receive_from_any_rank)
         ck_assert_int_eq(got.peer_is, PEER_FROM);
         ck_assert_uint_eq(got.seq, i);
     }
-    ck_assert_uint_eq(collective_of_group(world, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(number_in(world, 4, 1, PEER_NONE), 0);
 }
 END_TEST
 
@@ -225,14 +231,14 @@ static const char *args_json(const char *range, const struct torch_group *of)
 START_TEST(counts_each_group_from_zero)
 {
     static const char first, second;
-    ck_assert_uint_eq(collective_of_group(&first, 4, 1, PEER_NONE), 0);
-    ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 0);
-    ck_assert_uint_eq(collective_of_group(&first, 4, 1, PEER_NONE), 1);
+    ck_assert_uint_eq(number_in(&first, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(number_in(&second, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(number_in(&first, 4, 1, PEER_NONE), 1);
     /* another group at the same address */
-    ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE), 0);
-    ck_assert_uint_eq(collective_of_group(&first, 2, 1, PEER_NONE), 1);
-    ck_assert_uint_eq(collective_of_group(&first, 2, 0, PEER_ROOT), 0);
-    ck_assert_uint_eq(collective_of_group(&second, 4, 1, PEER_NONE), 1);
+    ck_assert_uint_eq(number_in(&first, 2, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(number_in(&first, 2, 1, PEER_NONE), 1);
+    ck_assert_uint_eq(number_in(&first, 2, 0, PEER_ROOT), 0);
+    ck_assert_uint_eq(number_in(&second, 4, 1, PEER_NONE), 1);
 }
 END_TEST
 
@@ -240,14 +246,14 @@ END_TEST
 START_TEST(counts_sends_apart_from_collectives)
 {
     static const char group;
-    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_NONE), 0);
-    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_TO), 0);
-    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_FROM), 1);
-    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_ROOT), 1);
-    ck_assert_uint_eq(collective_of_group(&group, 4, 1, PEER_TO), 2);
+    ck_assert_uint_eq(number_in(&group, 4, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(number_in(&group, 4, 1, PEER_TO), 0);
+    ck_assert_uint_eq(number_in(&group, 4, 1, PEER_FROM), 1);
+    ck_assert_uint_eq(number_in(&group, 4, 1, PEER_ROOT), 1);
+    ck_assert_uint_eq(number_in(&group, 4, 1, PEER_TO), 2);
     /* another group at the same address */
-    ck_assert_uint_eq(collective_of_group(&group, 2, 1, PEER_TO), 0);
-    ck_assert_uint_eq(collective_of_group(&group, 2, 1, PEER_NONE), 0);
+    ck_assert_uint_eq(number_in(&group, 2, 1, PEER_TO), 0);
+    ck_assert_uint_eq(number_in(&group, 2, 1, PEER_NONE), 0);
 }
 END_TEST
 
