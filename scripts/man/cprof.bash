@@ -3,7 +3,7 @@
 _cprof() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare explain report events check stacks memory memory-timeline --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare explain hang report events check stacks memory memory-timeline --help --version" -- "$word"))
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -18,6 +18,7 @@ _cprof() {
         top) words="--help --sort-by --row-limit --torch --group-by-input-shape --group-by-stack-n --include-python-functions --from-trace --by --compare --json --csv" ;;
         compare) words="--help --fail-above --row-limit --json --markdown" ;;
         explain) words="--help --json" ;;
+        hang) words="--help --json" ;;
         report) words="--help --output" ;;
         events) words="--help --name --category --step --device --thread" ;;
         check) words="--help --strict --json --quiet" ;;

@@ -38,6 +38,7 @@ COMMANDS = [  # as typed; the module has the same name, with "_" for "-"
     "top",
     "compare",
     "explain",
+    "hang",
     "report",
     "events",
     "check",
