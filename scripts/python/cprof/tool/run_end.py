@@ -222,6 +222,8 @@ def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str,
     if not traces and not said:
         note(f"no trace was written: {_why_none(watch, environment, lines, code)}")
     commands = next_commands(traces, several) if traces else []
+    if len(watch.flights()) > 1:
+        commands.append(f"  {command_name()} hang {shlex.quote(os.path.dirname(watch.flights()[0]))}  # which rank the others waited for")
     room = MOST_LINES - len(said) - len(commands)
     shown_ranks = sorted(ranks)[:room if len(ranks) <= room else room - 1]
     for rank in shown_ranks:
