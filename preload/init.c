@@ -229,6 +229,8 @@ static bool start_writer(const struct config *config)
         .shares_second = identity_shares_second(),
         .ranks_wrote = identity_ranks_wrote,
         .python_lines = pythreads_read,
+        .metrics_path = config->metrics[0] ? identity_metrics_path : NULL,
+        .run_name = identity_run_name(),
         .trace_ready = life_trace_ready,
         .told_elsewhere = saved_are_reported,
         .each_pass = life_poll,

@@ -3,6 +3,7 @@
 #include "writer/flight.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,9 +46,32 @@ static struct {
 /* Why the process ends. Any thread sets, the cprof thread reads. */
 static const char *_Atomic end_what;
 static _Atomic int end_number;
-static char wanted[128];   /* why to save once the rings are drained; "": not */
+static char wanted[128]; /* why to save once the rings are drained; "": not */
+static enum flight_cause wanted_cause;
+static uint64_t saves[FLIGHT_CAUSES];
 static struct buf threads; /* members of the trace's `flight` object: what the threads did */
 static bool threads_new;   /* the file does not have them yet */
+
+static __attribute__((format(printf, 2, 3))) void want(enum flight_cause cause, const char *format,
+                                                       ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(wanted, sizeof wanted, format, args);
+    va_end(args);
+    wanted_cause = cause;
+}
+
+const char *flight_cause_name(enum flight_cause cause)
+{
+    static const char *const names[] = {"slow_step", "hang", "out_of_memory", "end", "asked"};
+    return names[cause];
+}
+
+uint64_t flight_saves(enum flight_cause cause)
+{
+    return saves[cause];
+}
 
 void writer_ends_by(const char *what, int number)
 {
@@ -204,7 +228,7 @@ static void make_room(const char *path, int64_t rank)
 }
 
 /* Saves what the recorder holds as a trace of its own, `to`, and says why. False: it cannot. */
-static bool save(const char *reason, char to[PATH_MAX])
+static bool save(enum flight_cause cause, const char *reason, char to[PATH_MAX])
 {
     char path[PATH_MAX], step[24];
     int64_t rank;
@@ -224,6 +248,7 @@ static bool save(const char *reason, char to[PATH_MAX])
         log_warn("%s: cannot save the flight recorder (%s): %s", to, reason, strerror(error));
     else
         log_info("flight recorder saved (%s): %s", reason, to);
+    saves[cause] += !error;
     return !error;
 }
 
@@ -232,7 +257,7 @@ bool writer_flight_save(char *path, size_t size)
     char to[PATH_MAX];
     if (flight)
         take_threads();
-    bool done = flight && save("asked for", to);
+    bool done = flight && save(FLIGHT_ASKED, "asked for", to);
     snprintf(path, size, "%s", done ? to : "");
     return done;
 }
@@ -252,7 +277,7 @@ static void save_unasked(const char *reason)
     char to[PATH_MAX];
     *oldest = ns;
     n++;
-    save(reason, to);
+    save(wanted_cause, reason, to);
 }
 
 /* ---- slow steps and hangs ---- */
@@ -287,8 +312,8 @@ static void look_at_step(int64_t step, uint64_t ns)
     uint64_t middle = median();
     if (options->slow > 0 && middle && step != told &&
         (double)ns > options->slow * (double)middle && ns - middle > SLOW_NS)
-        snprintf(wanted, sizeof wanted, "step %lld took %.2f s, %.1f times the median",
-                 (long long)step, (double)ns * 1e-9, (double)ns / (double)middle);
+        want(FLIGHT_SLOW, "step %lld took %.2f s, %.1f times the median", (long long)step,
+             (double)ns * 1e-9, (double)ns / (double)middle);
     seen.ns[seen.n++ % STEPS_SEEN] = ns;
 }
 
@@ -338,13 +363,13 @@ static bool is_hang(const struct progress *before, uint64_t ns, uint64_t most)
                                                          (int64_t)(after.at_ns - before->at_ns);
     uint64_t since = clock_ticks() - (uint64_t)((double)most * 1e-9 * clock_ticks_per_second());
     if (open_transfer(since, transfer, sizeof transfer)) {
-        snprintf(wanted, sizeof wanted, "%s has not ended for %.0f s, in step %lld", transfer,
-                 (double)most * 1e-9, (long long)now.step);
+        want(FLIGHT_HANG, "%s has not ended for %.0f s, in step %lld", transfer,
+             (double)most * 1e-9, (long long)now.step);
         return true;
     }
     if (still)
-        snprintf(wanted, sizeof wanted, "nothing runs and step %lld has not ended for %.0f s",
-                 (long long)now.step, (double)ns * 1e-9);
+        want(FLIGHT_HANG, "nothing runs and step %lld has not ended for %.0f s",
+             (long long)now.step, (double)ns * 1e-9);
     return still;
 }
 
@@ -456,7 +481,7 @@ void flight_record(const struct record_owner *owner, const struct record *r)
         return;
     window_add(flight, shared, owner, r);
     if (r->kind == REC_OUT_OF_MEMORY)
-        snprintf(wanted, sizeof wanted, "an allocation failed in step %lld", (long long)now.step);
+        want(FLIGHT_OUT_OF_MEMORY, "an allocation failed in step %lld", (long long)now.step);
     if (flight->body.len > FLUSH_BYTES)
         flush();
 }
@@ -472,7 +497,7 @@ void flight_end(void)
     if (what && !threads.len)
         take_threads();
     if (what)
-        save(reason, to);
+        save(FLIGHT_END, reason, to);
     if (flight)
         window_discard(flight);
     forget_threads();

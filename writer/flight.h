@@ -8,6 +8,22 @@
 /* Takes the options. The waking thread, before the cprof thread starts. */
 void flight_start(struct window_shared *shared);
 
+/* Why a recording is saved. */
+enum flight_cause {
+    FLIGHT_SLOW,
+    FLIGHT_HANG,
+    FLIGHT_OUT_OF_MEMORY,
+    FLIGHT_END,
+    FLIGHT_ASKED,
+    FLIGHT_CAUSES
+};
+
+/* "slow_step", "hang" …; static. */
+const char *flight_cause_name(enum flight_cause cause);
+
+/* How many were saved for this cause. */
+uint64_t flight_saves(enum flight_cause cause);
+
 /* True while there is a recorder. */
 bool flight_runs(void);
 

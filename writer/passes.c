@@ -13,6 +13,7 @@
 #include "writer/flight.h"
 #include "writer/gpu_side.h"
 #include "writer/import/import.h"
+#include "writer/metrics.h"
 #include "writer/base/base.h"
 
 #define FLUSH_MS 250 /* kill -9 loses at most so much */
@@ -23,7 +24,7 @@
 #define HELD_FLUSHES 32   /* flushes per held_bytes, of a held window */
 #define HELD_IDLE    4    /* of an idle held window, only each fourth flush is done */
 #define HELD_MS      1000 /* a held window gets a file after this time */
-#define FLIGHT_MS    100  /* between passes while the flight recorder alone wants something */
+#define FLIGHT_MS    100  /* between passes while only the flight recorder or metrics want one */
 #define GRACE_MS     500  /* for spans that are open at the window's end */
 #define GATES_IDLE                                                                                 \
     (GATE_SKIPPED | UINT32_MAX << GATE_BITS) /* bits of writer_gate that need no passes */
@@ -340,6 +341,7 @@ static void take_posted(const struct step_edge *edge)
 {
     observers_edge(edge, passes);
     flight_edge(edge);
+    metrics_edge(edge);
     if (!atomic_load(&failed) && !edge_changes_nothing(edge))
         take_edge(edge);
 }
@@ -565,6 +567,7 @@ static void flush_windows(bool force)
             flush_window(w);
     }
     flight_flush(force);
+    metrics_pass();
     roll_over();
 }
 
@@ -577,7 +580,9 @@ static void finish_window(struct window *w)
         window_discard(w);
     } else if (w->events || w->sink || w->unfinished) {
         metadata_collect(&shared.user_json, &shared.notes_json);
-        if (!save_finish(w, &shared))
+        bool saved = save_finish(w, &shared);
+        metrics_window(w, saved);
+        if (!saved)
             passes_fail();
         finished_add(w->start, w->end, &w->open_ids);
     } else {
@@ -694,7 +699,7 @@ int passes_pause_ms(void)
     int ms = shorter_pause(each_pass(false), gpu_side_pause_ms(&gpu));
     bool busy = windows || hold.on || (atomic_load(&writer_gate) & ~GATES_IDLE) || listening() ||
                 atomic_load(&skipped_wanted) || import_busy();
-    return shorter_pause(ms, busy ? POLL_MS : flight_runs() ? FLIGHT_MS : -1);
+    return shorter_pause(ms, busy ? POLL_MS : flight_runs() || metrics_run() ? FLIGHT_MS : -1);
 }
 
 static void give_up_waiting(void)
@@ -719,12 +724,14 @@ void passes_finish(void)
     }
     import_give_up();
     flight_end();
+    metrics_end();
 }
 
 void passes_start(const struct writer_options *given)
 {
     shared.options = options = given;
     flight_start(&shared);
+    metrics_start(options);
     flush_bytes = options->gzip ? FLUSH_GZIP : FLUSH_BYTES;
     if (flush_bytes > options->max_trace_bytes / 4)
         flush_bytes = options->max_trace_bytes / 4;

@@ -376,6 +376,10 @@ struct writer_options {
     void (*identity)(struct trace_identity *out);
     /* The absolute final path of a trace saved at `time`. False: no path (logged). cprof thread. */
     bool (*trace_path)(const struct train_time *time, char *path, unsigned long size);
+    /* Writes the absolute path of the file for Prometheus. False: it does not fit. NULL: none is
+     * wanted. cprof thread. */
+    bool (*metrics_path)(char *path, unsigned long size);
+    const char *run_name; /* for the labels of its metrics; static */
     /* An absolute glob(7) pattern for all traces of this rank, of any batch or time. False: none.
      * cprof thread. */
     bool (*trace_pattern)(char *pattern, unsigned long size);

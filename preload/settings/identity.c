@@ -326,6 +326,11 @@ bool identity_expand(const char *text, char *out, unsigned long size)
            absolute_folder(path, out, size);
 }
 
+bool identity_metrics_path(char *path, unsigned long size)
+{
+    return identity_expand(config->metrics, path, size);
+}
+
 const char *identity_run_name(void)
 {
     return run_name;

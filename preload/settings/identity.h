@@ -53,6 +53,9 @@ bool identity_shares_second(void);
 bool identity_remote_name(const struct train_time *time, unsigned number, char *name,
                           unsigned long size);
 
+/* Writes the absolute path of CPROF_METRICS. False: too long. cprof thread. */
+bool identity_metrics_path(char *path, unsigned long size);
+
 /* Expands the six run variables in `text` and makes the path absolute. Returns false for an unknown
  * variable or a path that is too long. Any thread. */
 bool identity_expand(const char *text, char *out, unsigned long size);

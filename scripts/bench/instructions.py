@@ -45,6 +45,7 @@ def bench_instructions(folder):
     objects, _ = count("cprof", fresh(folder), counter, helper, TORCH_PATH="objects")
     idle, _ = count("cprof", fresh(folder), counter, helper, WAIT=10**6)
     flight, _ = count("cprof", fresh(folder), counter, helper, WAIT=10**6, FLIGHT=1)
+    metrics, _ = count("cprof", fresh(folder), counter, helper, WAIT=10**6, METRICS=folder / "cprof.prom")
     operators = operators_of(traces) / (STEPS + 2)
     added = {mode: [(all_of - bare) / operators for all_of, bare in zip(counts[mode], counts["none"])] for mode in MODES[1:]}
     (torch, torch_lines), (cprof, lines), (own, own_lines) = added["torch"], added["cprof"], added["empty"]
@@ -56,4 +57,5 @@ def bench_instructions(folder):
             ("tiny operators: instructions added to an operator between windows", (idle - counts["none"][0]) / operators, "", 0,
              f"of {counts['none'][0] / operators:,.0f}; less than none: torch makes its lists of callbacks less often"),
             ("tiny operators: instructions that the flight recorder adds to a step between windows", 100 * (flight - idle) / idle, "%", 1,
-             "CPROF_FLIGHT=1")]
+             "CPROF_FLIGHT=1"),
+            ("tiny operators: instructions that metrics add to a step between windows", 100 * (metrics - idle) / idle, "%", 0.1, "CPROF_METRICS")]

@@ -189,8 +189,9 @@ def known_names():
 
 @functools.lru_cache(None)
 def functions():
-    """Every cprof_ name of the headers in preload/."""
-    return set(re.findall(r"\bcprof_[a-z_]+", "".join(file.read_text() for file in (ROOT / "preload").rglob("*.h"))))
+    """Every cprof_ name of the headers in preload/, and every metric."""
+    files = [*(ROOT / "preload").rglob("*.h"), ROOT / "writer/metrics.c"]
+    return set(re.findall(r"\bcprof_[a-z_]+", "".join(file.read_text() for file in files)))
 
 
 def check_code(path, text):
@@ -206,7 +207,7 @@ def check_code(path, text):
             check_paths(path, number, code)
             for name in re.findall(r"(?<![\w./])cprof_[a-z_]+[a-z](?![\w*.-])", code):
                 if name not in functions():
-                    problem(path, number, f"no such function: {name}()")
+                    problem(path, number, f"no such function or metric: {name}")
     for number, line in enumerate(text.splitlines(), 1):
         for name in re.findall(r"CPROF_[A-Z0-9_]*[A-Z0-9]\b", line):
             if name not in known_names():

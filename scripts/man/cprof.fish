@@ -74,6 +74,7 @@ complete -c cprof -n '__fish_seen_subcommand_from run env' -l flight -r -d 'flig
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l flight-what -r -d 'what the flight recorder keeps. operators and calls cost what they cost in a window (default steps,collectives,markers,memory)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l flight-slow -r -d 'the flight recorder is saved after a step that takes so many times the median of the last ones, and 100 ms more. At most four times an hour. 0: never (default 3)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l flight-hang-s -r -d 'the flight recorder is saved when no step ends for so many seconds, and nothing runs or a transfer does not end. A step may also take CPROF_FLIGHT_SLOW times the median. 0: never (default 60)'
+complete -c cprof -n '__fish_seen_subcommand_from run env' -l metrics -r -d 'file for Prometheus, for example /var/lib/node_exporter/cprof-{rank}.prom: steps, losses, saved recordings, rates of the last trace. It is replaced every 10 seconds and removed at the end. Takes the variables of CPROF_FOLDER'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l enabled -d '0 turns cprof off (default: 1)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l no-enabled -d '0 turns cprof off (default: 1)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l log -r -d 'messages on stderr. warn silences the line at exit (default info)'

@@ -168,6 +168,11 @@ void json_out_of_memory(struct buf *b, const struct memory_event *e,
     whole_or_nothing(b, start);
 }
 
+void json_memory_device_name(char name[64], int32_t type, int32_t index)
+{
+    *put_device(name, type, index) = '\0';
+}
+
 void json_memory_device(struct buf *b, const struct memory_device *device, int64_t peak_ns,
                         const struct memory_holders *at_peak, const struct memory_holders *at_end)
 {

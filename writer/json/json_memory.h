@@ -19,6 +19,9 @@ void json_memory_reserved(struct buf *b, const struct record_memory *state,
 void json_out_of_memory(struct buf *b, const struct memory_event *e,
                         const struct memory_holders *holders, const struct json_place *at);
 
+/* Writes a device's name as torch does ("CPU", "CUDA:0"), terminated. */
+void json_memory_device_name(char name[64], int32_t type, int32_t index);
+
 /* Appends an object: a device's tensor memory in the window. peak_ns: after the file's base
  * time. */
 void json_memory_device(struct buf *b, const struct memory_device *device, int64_t peak_ns,

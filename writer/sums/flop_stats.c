@@ -603,3 +603,23 @@ void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
     buf_printf(b, "\"not_placed\": %llu, \"late\": %llu}, ", (unsigned long long)s->not_placed,
                (unsigned long long)s->late);
 }
+
+unsigned flop_stats_rates(const struct flop_stats *s, int64_t duration_ns,
+                          const struct writer_options *options, struct flop_rates *out,
+                          unsigned most)
+{
+    unsigned n = 0;
+    for (uint32_t d = 0; s && d < s->whole.n && n < most; d++) {
+        char room[16];
+        if (!is_listed(s, d) || duration_ns <= 0)
+            continue;
+        const struct work *work = whole_of(s, d);
+        struct utilisation used = utilisation(work, duration_ns, d, options);
+        struct flop_rates *r = &out[n++];
+        snprintf(r->device, sizeof r->device, "%s", name_of(d, room));
+        r->per_second = rate(work, duration_ns) * 1e12;
+        r->model = used.model < 0 ? -1 : used.model / 100;
+        r->hardware = used.hardware < 0 ? -1 : used.hardware / 100;
+    }
+    return n;
+}

@@ -54,6 +54,18 @@ void flop_stats_step(struct flop_stats *s, int64_t start_ns, int64_t end_ns,
 void flop_stats_counters(const struct flop_stats *s, int64_t end_ns,
                          const struct writer_options *options, uint32_t pid, struct buf *b);
 
+/* Rates of a device over a window. */
+struct flop_rates {
+    char device[16];        /* "CPU", "CUDA:0" */
+    double per_second;      /* FLOPs */
+    double model, hardware; /* MFU and HFU, 0 to 1; below 0: not known */
+};
+
+/* Writes the rates of at most `most` devices over duration_ns; returns their number. */
+unsigned flop_stats_rates(const struct flop_stats *s, int64_t duration_ns,
+                          const struct writer_options *options, struct flop_rates *out,
+                          unsigned most);
+
 /* Appends `"flops": {…}, ` to the account. duration_ns: of the window so far. */
 void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
                         const struct writer_options *options, struct buf *b);

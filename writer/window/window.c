@@ -129,6 +129,13 @@ void window_flops_account(const struct window *w, const struct window_shared *sh
                        shared->options, b);
 }
 
+unsigned window_flop_rates(const struct window *w, const struct writer_options *options,
+                           struct flop_rates *out, unsigned most)
+{
+    return flop_stats_rates(w->flops, clock_wall_ns(window_end_known(w)) - clock_wall_ns(w->start),
+                            options, out, most);
+}
+
 struct top *window_top(struct window *w, const struct window_shared *shared)
 {
     if (!w->top_tried) {

@@ -117,6 +117,10 @@ uint32_t window_pid(uint32_t pid);
 /* CPU time of the cprof thread, with its helper (writer/base/io_thread.h). cprof thread. */
 uint64_t window_cpu_ns(void);
 
+/* The window's rates of at most `most` devices; returns their number. */
+unsigned window_flop_rates(const struct window *w, const struct writer_options *options,
+                           struct flop_rates *out, unsigned most);
+
 /* Opens a window. before: loss_sum() at `from`. NULL, with a log line: no memory. */
 struct window *window_open(uint64_t serial, uint64_t from, uint64_t start, int64_t first_step,
                            const struct losses *before);
@@ -179,4 +183,5 @@ void window_free(struct window *w);
 #include "writer/window/report.h"
 #include "writer/window/save.h"
 #include "writer/window/trace_file.h"
+#include "writer/window/window_memory.h"
 #include "writer/window/window_names.h"

@@ -78,3 +78,15 @@ void window_memory_account(const struct window *w, struct buf *b)
     if (before[0] == ',')
         buf_puts(b, "], ");
 }
+
+unsigned window_memory_uses(const struct window *w, struct window_memory_use *out, unsigned most)
+{
+    const struct memory_device *device;
+    unsigned n = 0;
+    for (; n < most && (device = memory_owners_device(w->memory, n)) != NULL; n++) {
+        json_memory_device_name(out[n].device, device->type, device->index);
+        out[n].peak = (double)device->peak;
+        out[n].last = (double)device->last;
+    }
+    return n;
+}

@@ -51,6 +51,7 @@ GROUPS = [
         ('CPROF_FLIGHT_WHAT', 'LIST', 'steps,collectives,markers,memory', 0, 0, 'steps|collectives|markers|memory|operators|calls', 'What the flight recorder keeps. operators and calls cost what they cost in a window'),
         ('CPROF_FLIGHT_SLOW', 'INT', '3', 0, 1000, '', 'The flight recorder is saved after a step that takes so many times the median of the last ones, and 100 ms more. At most four times an hour. 0: never'),
         ('CPROF_FLIGHT_HANG_S', 'INT', '60', 0, 86400, '', 'The flight recorder is saved when no step ends for so many seconds, and nothing runs or a transfer does not end. A step may also take CPROF_FLIGHT_SLOW times the median. 0: never'),
+        ('CPROF_METRICS', 'FOLDER', '', 0, 4000, 'a path template', 'File for Prometheus, for example /var/lib/node_exporter/cprof-{rank}.prom: steps, losses, saved recordings, rates of the last trace. It is replaced every 10 seconds and removed at the end. Takes the variables of CPROF_FOLDER'),
         ('CPROF_ENABLED', 'BOOL', '1', 0, 1, '0|1', '0 turns cprof off'),
         ('CPROF_LOG', 'CHOICE', 'info', 0, 0, 'error|warn|info|debug', 'Messages on stderr. warn silences the line at exit'),
         ('CPROF_RING_KB', 'INT', '8192', 64, 1048576, '', 'Event buffer of each thread, in KiB'),
