@@ -65,7 +65,7 @@ BROKEN = [
     ("\nType `cprof gone`.\n", "no such command: cprof gone"),
     ("\nType `make gone`.\n", "no such target: make gone"),
     ("\nRead `preload/gone.c`.\n", "no such file: preload/gone.c"),
-    ("\nCall `cprof_gone()`.\n", "no such function: cprof_gone()"),
+    ("\nCall `cprof_gone()`.\n", "no such function or metric: cprof_gone"),
     ("\nSet `CPROF_GONE=1`.\n", "no such name in config.def or cprof.h: CPROF_GONE"),
 ]
 
