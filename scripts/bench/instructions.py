@@ -45,7 +45,7 @@ def bench_instructions(folder):
     objects, _ = count("cprof", fresh(folder), counter, helper, TORCH_PATH="objects")
     idle, _ = count("cprof", fresh(folder), counter, helper, WAIT=10**6)
     flight, _ = count("cprof", fresh(folder), counter, helper, WAIT=10**6, FLIGHT=1)
-    metrics, _ = count("cprof", fresh(folder), counter, helper, WAIT=10**6, METRICS=folder / "cprof.prom")
+    metrics, _ = count("cprof", fresh(folder), counter, helper, WAIT=10**6, METRICS=folder + "/cprof.prom")
     operators = operators_of(traces) / (STEPS + 2)
     added = {mode: [(all_of - bare) / operators for all_of, bare in zip(counts[mode], counts["none"])] for mode in MODES[1:]}
     (torch, torch_lines), (cprof, lines), (own, own_lines) = added["torch"], added["cprof"], added["empty"]
