@@ -499,6 +499,16 @@ def test_doctor_warns_without_per_thread_descriptor_tables():
     assert done.returncode == 0 and lines["files"][0] == "warn" and "Function not implemented" in lines["files"][1]
 
 
+@pytest.mark.parametrize("given, flight, metrics", [
+    ({}, None, None), ({"FLIGHT": "1"}, ("ok", "a hang is saved after 60 s, with Python's frames"), None),
+    ({"FLIGHT": "mb:8", "FLIGHT_HANG_S": "0"}, ("ok", "hangs are not looked for"), None),
+    ({"METRICS": "/tmp/{rank}.prom"}, None, ("ok", "every 10 s")), ({"METRICS": "/proc/none/{rank}.prom"}, None, ("off", "cannot be written to"))], ids=str)
+def test_doctor_of_flight_recorder_and_metrics(given, flight, metrics):
+    lines = {what: (state, text) for state, what, text in report(cprof("doctor", env={f"CPROF_{name}": value for name, value in given.items()}))}
+    for what, said in (("flight", flight), ("metrics", metrics)):
+        assert (what in lines) == (said is not None) and (not said or (lines[what][0], said[1] in lines[what][1]) == (said[0], True)), lines
+
+
 def test_doctor_reports_bad_settings_and_unknown_torch(tmp_path):
     torch = tmp_path / "site/torch"
     torch.mkdir(parents=True)

@@ -276,6 +276,45 @@ def _outputs(environment: Dict[str, str], said: Optional[List[str]]) -> Iterator
             yield ok(what, shown + (": nothing is uploaded, CPROF_REMOTE_FILE_NAME is none or empty" if no_upload else ""))
 
 
+def reading_refusal() -> Optional[str]:
+    """Why a process cannot read its own memory by process_vm_readv here, as a seccomp profile may have it; None if it can."""
+    class Part(ctypes.Structure):
+        _fields_ = [("at", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.process_vm_readv.restype = ctypes.c_ssize_t
+    source, target = ctypes.create_string_buffer(b"x"), ctypes.create_string_buffer(1)
+    parts = [Part(ctypes.addressof(buffer), 1) for buffer in (target, source)]
+    one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    done = libc.process_vm_readv(os.getpid(), ctypes.byref(parts[0]), one, ctypes.byref(parts[1]), one, none)
+    return None if done == 1 else os.strerror(ctypes.get_errno())
+
+
+def _flight(environment: Dict[str, str]) -> Iterator[Finding]:
+    kept = settings.in_force(environment, "CPROF_FLIGHT").strip()
+    if kept == "0":
+        return
+    seconds, why = settings.in_force(environment, "CPROF_FLIGHT_HANG_S").strip(), reading_refusal()
+    what = settings.in_force(environment, "CPROF_FLIGHT_WHAT").strip()
+    if seconds == "0":
+        yield ok("flight", f"{kept}: keeps {what}; hangs are not looked for")
+    elif why:
+        yield warn("flight", f"{kept}: keeps {what}; what is saved of a hang has no Python frames: process_vm_readv is refused here: {why}")
+    else:
+        yield ok("flight", f"{kept}: keeps {what}; a hang is saved after {seconds} s, with Python's frames")
+
+
+def _metrics(environment: Dict[str, str]) -> Iterator[Finding]:
+    template = settings.in_force(environment, "CPROF_METRICS").strip()
+    folder = os.path.dirname(os.path.abspath(template))
+    if not template or "{" in folder:
+        return
+    if os.access(folder, os.W_OK | os.X_OK):
+        yield ok("metrics", f"{template}, every 10 s")
+    else:
+        yield off("metrics", f"{template}: {folder} cannot be written to")
+
+
 def _clock() -> Iterator[Finding]:
     try:
         flags = re.search(r"^flags\s*:\s*(.*)$", read_text("/proc/cpuinfo"), re.M)
@@ -346,6 +385,8 @@ def _findings(path: str, command: List[str]) -> Iterator[Finding]:
     yield from _rank(environment)
     yield from _folder(environment, said)
     yield from _outputs(environment, said)
+    yield from _flight(environment)
+    yield from _metrics(environment)
     yield from _descriptors()
     yield from _clock()
     yield from _zlib()
