@@ -12,8 +12,7 @@
 
 #include "writer/base/base.h"
 
-#define THREADS_SHOWN 256u    /* besides those that run Python */
-#define OWN_NAME      "cprof" /* with which the names of cprof's threads begin */
+#define THREADS_SHOWN 256u /* besides those that run Python */
 
 /* The Python frames of a thread: a part of `lines`, the elements of a JSON array. */
 struct frames {
@@ -121,6 +120,12 @@ static size_t read_task(uint32_t tid, const char *what, char *text, size_t size)
     return read_file(path, text, size);
 }
 
+/* Whether it is the cprof thread, which is the caller, or the one of io_thread.h. */
+static bool is_own(uint32_t tid, const char *name)
+{
+    return tid == (uint32_t)syscall(SYS_gettid) || strcmp(name, "cprof-files") == 0;
+}
+
 /* False: the thread is gone, or is one of cprof's. */
 static bool read_thread(uint32_t tid, struct thread_now *now)
 {
@@ -134,7 +139,7 @@ static bool read_thread(uint32_t tid, struct thread_now *now)
         return false;
     *end = '\0';
     snprintf(now->name, sizeof now->name, "%.15s", name + 1);
-    if (strncmp(now->name, OWN_NAME, sizeof OWN_NAME - 1) == 0)
+    if (is_own(tid, now->name))
         return false;
     size_t n = read_task(tid, "syscall", call, sizeof call);
     sscanf(call, "%ld %lx", &now->call, (unsigned long *)&now->argument);
@@ -218,7 +223,8 @@ static void put_thread(const struct thread_now *now, void *arg)
 {
     struct put_arg *put = arg;
     struct buf *b = put->b;
-    if (!now->frames && put->plain++ >= THREADS_SHOWN)
+    bool plain = !now->frames && now->tid != (uint32_t)getpid();
+    if (plain && put->plain++ >= THREADS_SHOWN)
         return;
     buf_printf(b, "%s{\"tid\": %" PRIu32 ", \"name\": ", put->more ? ",\n" : "", now->tid);
     json_string(b, now->name, strlen(now->name));

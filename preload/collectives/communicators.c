@@ -4,13 +4,13 @@
 #include "preload/collectives/communicators.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "preload/collectives/collective_queries.h"
 #include "preload/settings/settings.h"
 
 /* a power of two; communicators beyond it have no size and no Seq */
-#define COMMUNICATORS 256u
+#define COMMUNICATORS 1024u
 
 /* A communicator of NCCL; for MPI, its sequence numbers. */
 struct communicator {
@@ -30,7 +30,6 @@ static void restart(struct communicator *c)
 {
     atomic_store_explicit(&c->seq, 0, memory_order_relaxed);
     atomic_store_explicit(&c->between, 0, memory_order_relaxed);
-    atomic_store_explicit(&c->name_is, NAME_NONE, memory_order_relaxed);
 }
 
 uint64_t communicator_number(struct communicator *c, enum collective_peer peer_is)
@@ -65,6 +64,7 @@ struct communicator *communicator_of(const void *handle)
         const void *there = atomic_load_explicit(&place->handle, memory_order_relaxed);
         if (!there && atomic_compare_exchange_strong(&place->handle, &there, handle)) {
             restart(place);
+            atomic_store_explicit(&place->name_is, NAME_NONE, memory_order_relaxed);
             return place;
         }
         c = there == handle ? place : NULL; /* another thread stored it meanwhile */
@@ -129,27 +129,32 @@ const void *communicator_handle(const struct communicator *c)
     return atomic_load_explicit(&c->handle, memory_order_relaxed);
 }
 
-uint16_t communicator_index(const struct communicator *c)
+unsigned communicator_index(const struct communicator *c)
 {
-    return (uint16_t)(c - communicators + 1);
+    return (unsigned)(c - communicators) + 1;
 }
 
-struct communicator *communicator_at(uint16_t index)
+struct communicator *communicator_at(uint64_t index)
 {
     return index ? &communicators[index - 1] : NULL;
 }
 
 const char *communicator_name(const struct communicator *c)
 {
-    return atomic_load_explicit(&c->name_is, memory_order_acquire) == NAME_SET ? c->name : NULL;
+    return atomic_load_explicit(&c->name_is, memory_order_acquire) == NAME_SET ? c->name : "";
 }
 
-void communicator_set_name(struct communicator *c, const char *name, size_t len)
+void communicator_is_called(struct communicator *c, const char *name, size_t len)
 {
-    int none = NAME_NONE;
-    if (!atomic_compare_exchange_strong(&c->name_is, &none, NAME_SETTING))
+    int is = atomic_load_explicit(&c->name_is, memory_order_acquire);
+    size_t kept = len < sizeof c->name ? len : sizeof c->name - 1;
+    if (is == NAME_SET && memcmp(c->name, name, kept) == 0 && c->name[kept] == '\0')
         return;
-    snprintf(c->name, sizeof c->name, "%.*s", (int)(len < sizeof c->name ? len : sizeof c->name),
-             name);
+    if (is == NAME_SETTING || !atomic_compare_exchange_strong(&c->name_is, &is, NAME_SETTING))
+        return;
+    if (is == NAME_SET)
+        restart(c);
+    memcpy(c->name, name, kept);
+    c->name[kept] = '\0';
     atomic_store_explicit(&c->name_is, NAME_SET, memory_order_release);
 }

@@ -31,13 +31,14 @@ bool communicator_known(const struct communicator *c, int *size, int *rank);
 /* Its handle, and its number, from 1: for thread-local state, which has little room. NULL: none has
  * the number 0. */
 const void *communicator_handle(const struct communicator *c);
-uint16_t communicator_index(const struct communicator *c);
-struct communicator *communicator_at(uint16_t index);
+unsigned communicator_index(const struct communicator *c);
+struct communicator *communicator_at(uint64_t index);
 
 #define COMMUNICATOR_NAME 40u /* bytes of a name, with the terminator; a longer one is cut */
 
-/* The name by which all ranks know it, "" if it has none; NULL: not set. */
+/* The name by which all ranks know it; "": it has none. */
 const char *communicator_name(const struct communicator *c);
 
-/* Sets the name, once for an entry of this handle. */
-void communicator_set_name(struct communicator *c, const char *name, size_t len);
+/* Its name is this one. With another name than before it is another group, whose numbers begin
+ * anew. */
+void communicator_is_called(struct communicator *c, const char *name, size_t len);

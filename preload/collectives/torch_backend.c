@@ -21,7 +21,12 @@
 #define VISIBLE __attribute__((visibility("default")))
 #define STUB    __attribute__((used, visibility("hidden"))) /* called by the stub of aarch64 */
 
-static __thread uint16_t asked; /* communicator_index() of its group; 0: none */
+/* The group: communicator_index() in the lowest bits, NUMBERED if its transfer has a number, and
+ * that number above. 0: none. */
+static __thread uint64_t asked;
+#define INDEX_BITS   15u
+#define NUMBERED     (UINT64_C(1) << INDEX_BITS)
+#define NUMBER_SHIFT (INDEX_BITS + 1)
 
 /* std::string of libstdc++. */
 struct cxx_string {
@@ -49,13 +54,23 @@ STUB void *torch_backend_real(void)
     return real_of(&real, SYMBOL);
 }
 
-/* Keeps the name of the group, which is the same on all ranks. */
-static void keep_name(struct communicator *c, const void *group)
+/* The name of the group, which is the same on all ranks; NULL: there is no such function. */
+static const struct cxx_string *name_of(const void *group)
 {
-    const struct cxx_string *(*name_of)(const void *);
-    *(void **)&name_of = resolve_in(LIBRARY, "_ZNK4c10d12ProcessGroup12getGroupNameB5cxx11Ev");
-    const struct cxx_string *name = name_of ? name_of(group) : NULL;
-    communicator_set_name(c, name ? name->text : "", name ? name->len : 0);
+    static void *_Atomic real;
+    const struct cxx_string *(*name)(const void *);
+    *(void **)&name = real_of(&real, "_ZNK4c10d12ProcessGroup12getGroupNameB5cxx11Ev");
+    return name ? name(group) : NULL;
+}
+
+/* The group's entry. Nothing tells when a group is freed: another one may have its address. */
+static struct communicator *entry_of(const struct torch_group *group)
+{
+    struct communicator *c = communicator_of_group(group->group, group->size, group->rank);
+    const struct cxx_string *name = c ? name_of(group->group) : NULL;
+    if (name)
+        communicator_is_called(c, name->text, name->len);
+    return c;
 }
 
 /* After the real function, which throws if the group has no such backend. */
@@ -63,21 +78,19 @@ STUB void torch_backend_asked(const void *group)
 {
     struct torch_group known = {.group = group};
     int saved = errno;
-    asked = 0;
-    if (torch_groups_read(&known)) {
-        struct communicator *c = communicator_of_group(group, known.size, known.rank);
-        if (c && !communicator_name(c))
-            keep_name(c, group);
-        asked = c ? communicator_index(c) : 0;
-    }
+    const struct communicator *c = torch_groups_read(&known) ? entry_of(&known) : NULL;
+    asked = c ? communicator_index(c) : 0;
     errno = saved;
 }
 
 bool torch_backend_take(struct torch_group *out)
 {
-    const struct communicator *c = communicator_at(asked);
+    const struct communicator *c = communicator_at(asked & (NUMBERED - 1));
+    *out = (struct torch_group){.group = c ? communicator_handle(c) : NULL,
+                                .peer = -1,
+                                .numbered = asked & NUMBERED,
+                                .seq = asked >> NUMBER_SHIFT};
     asked = 0;
-    *out = (struct torch_group){.group = c ? communicator_handle(c) : NULL, .peer = -1};
     return c && communicator_known(c, &out->size, &out->rank);
 }
 
@@ -141,8 +154,11 @@ VISIBLE void enqueue(void *gloo, void **work)
     void (*next)(void *, void **);
     struct torch_group group;
     *(void **)&next = real_of(&real, ENQUEUE);
-    if (torch_backend_take(&group) && *work)
+    /* Drawn here: threads run transfers in any order. */
+    if (torch_backend_take(&group)) {
+        torch_groups_number(&group);
         torch_groups_put(*work, &group);
+    }
     if (next)
         next(gloo, work);
 }
@@ -153,9 +169,9 @@ VISIBLE void execute(void *const *work)
     void (*next)(void *const *);
     struct torch_group group;
     *(void **)&next = real_of(&real, EXECUTE);
-    bool known = *work && torch_groups_get(*work, &group);
+    bool known = torch_groups_get(*work, &group);
     const struct communicator *c = known ? communicator_of(group.group) : NULL;
-    asked = c ? communicator_index(c) : 0;
+    asked = c ? communicator_index(c) | NUMBERED | group.seq << NUMBER_SHIFT : 0;
     if (next)
         next(work);
     asked = 0;

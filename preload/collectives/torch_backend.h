@@ -11,6 +11,6 @@
 
 #include "preload/collectives/torch_groups.h"
 
-/* The group of the transfer that this thread begins, once. Fills group, size and rank. False: there
- * is none, or this torch's layout is unknown. */
+/* The group of the transfer that this thread begins, once. Fills group, size and rank,
+ * and the number if it has one. False: there is none, or this torch's layout is unknown. */
 bool torch_backend_take(struct torch_group *out);

@@ -9,12 +9,13 @@
 #include "preload/collectives/torch_backend.h"
 #include "preload/core/core.h"
 
-#define PENDING 256u /* a power of two; a newer transfer replaces an older one in its place */
+#define PENDING 4096u /* a power of two */
+#define PROBES  8u    /* places of a transfer; where all are taken, it replaces the first */
 #define LARGEST (1 << 24)
 
 /* Requested transfers that have not begun, by their first tensor or by gloo's object of the
  * transfer. */
-static struct {
+static struct pending {
     _Atomic(const void *) tensor; /* NULL: free; &busy: a thread is using the place */
     struct torch_group group;     /* belongs to the thread that set busy */
     /* the tensor is also sent in another group, so the group is ambiguous */
@@ -131,15 +132,33 @@ static void read_peer(const char *name, const char *group, const char *end, stru
 
 /* ---- store and take ---- */
 
+/* Marks the first place of `tensor` as busy that holds `there`; NULL: there is none. */
+static struct pending *claim(const void *tensor, const void *there)
+{
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct pending *p = &pending[(group_place(tensor) + i) % PENDING];
+        const void *seen = there;
+        if (atomic_load_explicit(&p->tensor, memory_order_relaxed) == there &&
+            atomic_compare_exchange_strong(&p->tensor, &seen, &busy))
+            return p;
+    }
+    return NULL;
+}
+
 void torch_groups_put(const void *tensor, const struct torch_group *group)
 {
-    unsigned at = group_place(tensor);
-    const void *there = atomic_exchange(&pending[at].tensor, &busy);
-    if (there == &busy)
-        return;
-    pending[at].several = there == tensor && pending[at].group.group != group->group;
-    pending[at].group = *group;
-    atomic_store_explicit(&pending[at].tensor, tensor, memory_order_release);
+    struct pending *p = claim(tensor, tensor);
+    bool again = p != NULL;
+    if (!p)
+        p = claim(tensor, NULL);
+    if (!p) {
+        p = &pending[group_place(tensor)];
+        if (atomic_exchange(&p->tensor, &busy) == &busy)
+            return;
+    }
+    p->several = again && p->group.group != group->group;
+    p->group = *group;
+    atomic_store_explicit(&p->tensor, tensor, memory_order_release);
 }
 
 void torch_groups_note(const void *function, const char *name)
@@ -173,12 +192,12 @@ void torch_groups_note(const void *function, const char *name)
 
 bool torch_groups_get(const void *tensor, struct torch_group *out)
 {
-    unsigned at = group_place(tensor);
-    if (!atomic_compare_exchange_strong(&pending[at].tensor, &tensor, &busy))
+    struct pending *p = claim(tensor, tensor);
+    if (!p)
         return false;
-    *out = pending[at].group;
-    bool known = !pending[at].several;
-    atomic_store_explicit(&pending[at].tensor, NULL, memory_order_release);
+    *out = p->group;
+    bool known = !p->several;
+    atomic_store_explicit(&p->tensor, NULL, memory_order_release);
     return known;
 }
 
@@ -206,14 +225,24 @@ static enum collective_peer peer_of_range(const char *name)
 bool torch_groups_take(const void *function, const char *name, struct torch_group *out)
 {
     struct torch_group asked;
-    bool stored = take_stored(function, name, out);
-    if (torch_backend_take(&asked) && !(stored && out->group == asked.group)) {
+    bool stored = take_stored(function, name, out), known = torch_backend_take(&asked);
+    if (known && !(stored && out->group == asked.group)) {
         *out = asked;
         out->peer_is = peer_of_range(name);
-        stored = true;
+    } else if (known) {
+        out->numbered = asked.numbered;
+        out->seq = asked.seq;
+    } else if (!stored) {
+        return false;
     }
-    struct communicator *c =
-        stored ? communicator_of_group(out->group, out->size, out->rank) : NULL;
-    out->seq = c ? communicator_number(c, (enum collective_peer)out->peer_is) : 0;
-    return stored;
+    if (!out->numbered)
+        torch_groups_number(out);
+    return true;
+}
+
+void torch_groups_number(struct torch_group *group)
+{
+    struct communicator *c = communicator_of_group(group->group, group->size, group->rank);
+    group->seq = c ? communicator_number(c, (enum collective_peer)group->peer_is) : 0;
+    group->numbered = true;
 }

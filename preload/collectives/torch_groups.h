@@ -14,6 +14,7 @@ struct torch_group {
     int32_t size, rank;
     int32_t peer;    /* rank in the group; -1: none */
     uint8_t peer_is; /* enum collective_peer */
+    bool numbered;   /* seq is set */
     uint64_t seq;    /* from communicator_number() */
 };
 
@@ -31,8 +32,11 @@ static inline bool torch_is_transfer(const char *name)
  * torch_is_transfer(name) must hold. */
 void torch_groups_note(const void *function, const char *name);
 
-/* Finds the group of a range and counts the transfer; once for a range. False: it is unknown. */
+/* Finds the group and the number of a range; once for a range. False: it is unknown. */
 bool torch_groups_take(const void *function, const char *name, struct torch_group *out);
+
+/* Draws the next number in the group. */
+void torch_groups_number(struct torch_group *group);
 
 /* Keeps a group for the transfer at this address, and takes it, once. A newer one may replace an
  * older one. */

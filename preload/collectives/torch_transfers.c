@@ -83,8 +83,8 @@ static void put_torch_group(struct args *to, const struct torch_group *of)
     args_put_communicator(to, of->group, of->size, of->rank);
     args_put_int(to, "Seq", (int64_t)of->seq);
     const struct communicator *c = communicator_of(of->group);
-    const char *group = c ? communicator_name(c) : NULL;
-    if (group && group[0])
+    const char *group = c ? communicator_name(c) : "";
+    if (group[0])
         args_put_text(to, "Process Group Name", group);
 }
 

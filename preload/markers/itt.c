@@ -51,9 +51,9 @@
 static __thread struct {
     uint32_t depth; /* open tasks, recorded or not */
     /* 1 + the depth of the outermost open task that ends a step; 0: none */
-    uint32_t step_depth;
-    uint64_t id;  /* of the innermost task; 0: none or unknown */
-    bool ignored; /* thread_ignore() was called */
+    uint32_t step_depth : 31;
+    uint32_t ignored : 1; /* thread_ignore() was called */
+    uint64_t id;          /* of the innermost task; 0: none or unknown */
 } per_thread;
 
 static _Atomic bool paused; /* any thread writes, relaxed */

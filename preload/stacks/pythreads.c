@@ -15,10 +15,10 @@
 
 #define FRAMES      64u   /* of a thread */
 #define FRAMES_ALL  4096u /* of all threads */
-#define THREADS     1024u
+#define THREADS     16384u
 #define TEXT_CHARS  512u /* of a name or path */
 #define TEXT_HEADER 72u  /* most bytes before the characters of a string */
-#define LINES_MOST  65536u
+#define LINES_MOST  TABLE_MOST
 
 /* The same in all versions of pyframes.def. */
 #define THREAD_NEXT   8    /* PyThreadState.next */
@@ -36,6 +36,7 @@ static struct {
     uintptr_t id; /* pthread_self() */
     uint32_t tid;
 } waker;
+static size_t id_at; /* where PyThreadState holds thread_id; 0: not found yet */
 
 /* Bytes of a frame, a code object and its texts. cprof thread. */
 static struct {
@@ -59,26 +60,6 @@ static void measure(const struct pyframes_layout *l)
     code_bytes = larger(code_bytes, l->co_lines, sizeof(void *));
     code_bytes = larger(code_bytes, l->co_firstline, sizeof(int32_t));
     code_bytes = larger(code_bytes, l->co_traceable, sizeof(int32_t));
-}
-
-void pythreads_start(void)
-{
-    layout = NULL;
-    waker.id = (uintptr_t)pthread_self();
-    waker.tid = (uint32_t)syscall(SYS_gettid);
-    const struct pyframes_layout *l = pyframes_layout(NULL);
-    code_type = loader_symbol(RTLD_DEFAULT, "PyCode_Type");
-    text_type = loader_symbol(RTLD_DEFAULT, "PyUnicode_Type");
-    bytes_type = loader_symbol(RTLD_DEFAULT, "PyBytes_Type");
-    *(void **)&main_interpreter = loader_symbol(RTLD_DEFAULT, "PyInterpreterState_Main");
-    *(void **)&first_thread = loader_symbol(RTLD_DEFAULT, "PyInterpreterState_ThreadHead");
-    if (!l || !code_type || !text_type || !bytes_type || !main_interpreter || !first_thread)
-        return;
-    measure(l);
-    if (frame_bytes > sizeof copy.frame || code_bytes > sizeof copy.code)
-        return;
-    pyend_watch();
-    layout = l;
 }
 
 /* Copies n bytes. False: they cannot be read. */
@@ -165,46 +146,84 @@ static size_t find_id(const char *state)
 }
 
 /* The kernel's id of a thread; 0: unknown. */
-static uint32_t tid_of(const char *state, size_t id)
+static uint32_t tid_of(const char *state)
 {
     uint64_t ids[2];
-    memcpy(ids, state + id, sizeof ids);
+    memcpy(ids, state + id_at, sizeof ids);
     if (layout->minor >= NATIVE_ID)
         return (uint32_t)ids[1];
     return ids[0] == waker.id ? waker.tid : 0;
 }
 
-/* Copies the state at *at, and sets *at to the next one. */
-static bool next_thread(const void **at, const void *interpreter, char *state)
-{
-    if (!fetch(*at, state, THREAD_BYTES) || pointer_at(state, THREAD_INTERP) != interpreter)
-        return false;
-    *at = pointer_at(state, THREAD_NEXT);
-    return true;
-}
-
-static void read_all(python_line_taker *take, void *to)
+/* Calls each() for the states of all threads, the newest first, until it returns false. */
+static void each_state(bool (*each)(const char *state, void *arg), void *arg)
 {
     void *interpreter = main_interpreter();
-    const void *first = interpreter ? first_thread(interpreter) : NULL;
+    const void *at = interpreter ? first_thread(interpreter) : NULL;
     char state[THREAD_BYTES];
-    size_t id = 0;
-    const void *at = first;
-    for (unsigned i = 0; !id && i < THREADS && next_thread(&at, interpreter, state); i++)
-        id = find_id(state);
-    at = id ? first : NULL;
-    unsigned left = FRAMES_ALL;
-    for (unsigned i = 0; left >= FRAMES && i < THREADS && next_thread(&at, interpreter, state);
-         i++) {
-        uint32_t tid = tid_of(state, id);
-        left -= tid ? read_thread(state, tid, take, to) : 0;
+    for (unsigned i = 0; i < THREADS && fetch(at, state, sizeof state); i++) {
+        if (pointer_at(state, THREAD_INTERP) != interpreter || !each(state, arg))
+            return;
+        at = pointer_at(state, THREAD_NEXT);
     }
+}
+
+static bool look_for_id(const char *state, void *unused)
+{
+    (void)unused;
+    id_at = find_id(state);
+    return !id_at;
+}
+
+struct reading {
+    python_line_taker *take;
+    void *to;
+    unsigned left; /* frames */
+    bool main;     /* read the main thread, else all others */
+};
+
+static bool read_one(const char *state, void *arg)
+{
+    struct reading *r = arg;
+    uint32_t tid = tid_of(state);
+    if (tid && (tid == (uint32_t)getpid()) == r->main)
+        r->left -= read_thread(state, tid, r->take, r->to);
+    return r->left >= FRAMES;
 }
 
 void pythreads_read(python_line_taker *take, void *to)
 {
     if (!layout || !pyend_read())
         return;
-    read_all(take, to);
+    if (!id_at)
+        each_state(look_for_id, NULL);
+    struct reading r = {take, to, FRAMES_ALL, true};
+    if (id_at)
+        each_state(read_one, &r); /* what most is asked about */
+    r.main = false;
+    if (id_at)
+        each_state(read_one, &r);
     pyend_read_done();
+}
+
+void pythreads_start(void)
+{
+    layout = NULL;
+    waker.id = (uintptr_t)pthread_self();
+    waker.tid = (uint32_t)syscall(SYS_gettid);
+    const struct pyframes_layout *l = pyframes_layout(NULL);
+    code_type = loader_symbol(RTLD_DEFAULT, "PyCode_Type");
+    text_type = loader_symbol(RTLD_DEFAULT, "PyUnicode_Type");
+    bytes_type = loader_symbol(RTLD_DEFAULT, "PyBytes_Type");
+    *(void **)&main_interpreter = loader_symbol(RTLD_DEFAULT, "PyInterpreterState_Main");
+    *(void **)&first_thread = loader_symbol(RTLD_DEFAULT, "PyInterpreterState_ThreadHead");
+    if (!l || !code_type || !text_type || !bytes_type || !main_interpreter || !first_thread)
+        return;
+    measure(l);
+    if (frame_bytes > sizeof copy.frame || code_bytes > sizeof copy.code)
+        return;
+    pyend_watch();
+    layout = l;
+    if (!id_at)
+        each_state(look_for_id, NULL);
 }

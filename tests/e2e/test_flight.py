@@ -149,6 +149,44 @@ def test_no_hang_is_looked_for_without_a_time(tmp_path):
     assert flights(tmp_path) == [] and "step" not in "".join(line for line in done.complaints if "nothing was recorded" not in line), done.err
 
 
+def threads_told(tmp_path, code):
+    """What is told of the threads of a program that hangs."""
+    done = run(python(code), tmp_path, FLIGHT=1, FLIGHT_HANG_S=1, **QUIET)
+    assert len(flights(tmp_path)) == 1, done.err
+    return done, told(tmp_path, flights(tmp_path)[0])[0]["cprof"]["flight"]["threads"]
+
+
+def test_a_hang_has_the_main_threads_frames_among_many(tmp_path):
+    """1,200 threads, of which 100 are deep, and a name like that of cprof's threads. The first is the main thread, whole and right."""
+    code = """
+import threading, ctypes
+ctypes.CDLL(None).prctl(15, b"cprof-bench")
+steps(15, 0.02)
+wait = threading.Event()
+def deep(n): deep(n - 1) if n else wait.wait()
+threading.stack_size(1 << 20)
+for n in range(1200): threading.Thread(target=deep, args=(70 if n % 12 == 0 else 0,), daemon=True).start()
+def here():
+    time.sleep(4)
+here()
+"""
+    done, threads = threads_told(tmp_path, code)
+    [main] = [thread for thread in threads if thread["name"] == "cprof-bench" and any("here" in frame for frame in thread.get("python", ()))]
+    assert done.rc == 0 and [frame.split(": ")[1] for frame in main["python"]] == ["here", "<module>"], main
+    assert main["call"] == "clock_nanosleep" and sum("deep" in str(thread) for thread in threads) > 40
+
+
+def test_frames_are_there_when_the_first_step_came_from_a_thread_that_ended(tmp_path):
+    code = """
+import threading
+thread = threading.Thread(target=lambda: steps(15, 0.02)); thread.start(); thread.join()
+def here(): time.sleep(4)
+here()
+"""
+    _, threads = threads_told(tmp_path, code)
+    assert threads[0]["python"][0].endswith(": here"), threads
+
+
 def test_older_saved_files_go(tmp_path):
     """Those of this folder, not those of one that a pattern of the same letters matches."""
     other = tmp_path / "run1/flight/rank0.1.pt.trace.json.gz"

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -34,13 +35,13 @@ RANKS = {"raises": 3, "killed": 3, "part": 8}
 class Job:
     """The ranks of a job, each with a flight recorder in one folder."""
 
-    def __init__(self, folder, command, ranks):
+    def __init__(self, folder, command, ranks, **more):
         self.folder, self.processes = folder, []
         port = str(free_port())
         for rank in ranks:
             env = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": len(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
                    "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": 1} if rank is not None else {}
-            env = support.environment(folder, env={key: str(value) for key, value in env.items()}, FLIGHT=1, FLIGHT_HANG_S=HANG_S, FLIGHT_SLOW=0,
+            env = support.environment(folder, env={key: str(value) for key, value in {**env, **more}.items()}, FLIGHT=1, FLIGHT_HANG_S=HANG_S, FLIGHT_SLOW=0,
                                       SKIP_FIRST=1000000)
             self.processes.append(subprocess.Popen([*map(str, command)], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
@@ -111,6 +112,20 @@ def test_mpi_rank_that_does_not_come(tmp_path):
         job.end()
 
 
+@needs_torch_2("its groups have no names")
+def test_ranks_count_transfers_alike(tmp_path):
+    """With 600 that are open at once, DistributedDataParallel, and 300 groups, one after the other: a number of a group means the same transfer."""
+    job = Job(tmp_path, [sys.executable, SCRIPTS / "groups.py"], range(2), PYTHONPATH=ROOT / "scripts/python")
+    for process in job.processes:
+        assert process.wait(100) == -signal.SIGKILL
+    seen = []
+    for rank in range(2):
+        rows = [e["args"] for e in support.events(support.load(tmp_path / f"flight/rank{rank}.flight"), ph="X") if e["name"].startswith("gloo:")]
+        assert len(rows) > 600 + 450 + 20 * 8 and not [row for row in rows if "Seq" not in row or "Process Group Name" not in row]
+        seen.append({(row["Process Group Name"], row["Seq"], row["Collective name"] in ("send", "recv")): row["In msg nelems"] for row in rows})
+    assert seen[0] == seen[1] and len({group for group, _, _ in seen[0]}) == 301
+
+
 # ---- files made by hand ----
 
 def state(folder, rank, world, transfers, reason="nothing runs and step 7 has not ended for 60 s", host="h", **flight):
@@ -119,7 +134,8 @@ def state(folder, rank, world, transfers, reason="nothing runs and step 7 has no
         "Collective_name": name, "In_msg_nelems": elements, "dtype": "Float", "Process_Group_Name": group, "Group_size": size, "Seq": number,
         **({} if done else {"finished": "false"})}) for n, (group, size, number, name, elements, done) in enumerate(transfers)]
     path = folder / f"rank{rank}.7.pt.trace.json"
-    tool.write(path, rows, distributedInfo={"rank": rank, "world_size": world}, host_name=host, cprof={"flight": {"reason": reason, "dropped": 0, **flight}})
+    tool.write(path, rows, distributedInfo={"rank": rank, "world_size": world}, host_name=host, baseTimeNanoseconds=10**18,
+               cprof={"flight": {"reason": reason, "dropped": 0, **flight}})
     return path
 
 
@@ -143,9 +159,9 @@ def test_says_what_it_does_not_know(tmp_path):
         state(tmp_path, rank, 4, [("0", 4, 5, "allreduce", 8, False)])
     text = said(tmp_path)
     assert text.startswith("all its ranks are in allreduce of 8 Float (number 5 of all ranks)") and "as far as is known: rank 3 left no file" in text
-    assert "ranks 0 to 2 told nothing of their threads" in text or "told nothing of its threads" in text
+    assert "ranks 0 to 2 told nothing of their threads" in text
     state(tmp_path, 0, 4, [("", 2, 5, "allreduce", 8, False)])
-    assert "rank 0 waits in a transfer whose group is not known" in said(tmp_path)
+    assert "rank 0 waits in allreduce, for whom is not known" in said(tmp_path)
 
 
 def test_follows_ranks_that_wait_elsewhere(tmp_path):
@@ -157,9 +173,51 @@ def test_follows_ranks_that_wait_elsewhere(tmp_path):
     assert [(one["kind"], one["ranks"], one["waiting"], one["group"]) for one in found] == [("missing", [2], [1], "b")]
 
 
+def test_transfers_between_two_ranks_are_no_collectives(tmp_path):
+    """Rank 1 receives from rank 0, which does nothing. Both have numbers of their own for that."""
+    state(tmp_path, 0, 3, [("0", 3, 5, "allreduce", 8, True)])
+    state(tmp_path, 1, 3, [("0", 3, 5, "allreduce", 8, True), ("0", 3, 6, "recv", 4, False)])
+    state(tmp_path, 2, 3, [("0", 3, 6, "allreduce", 8, False)])
+    found = json.loads(tool.cprof("hang", tmp_path, "--json").out)["findings"]
+    assert [(one["kind"], one["ranks"], one["number"]) for one in found] == [("missing", [0], 6), ("missing", [1], 6)]
+    assert "rank 1 waits in recv, for whom is not known" in said(tmp_path)
+
+
+def test_ranks_that_wait_in_a_circle_and_elsewhere(tmp_path):
+    state(tmp_path, 0, 3, [("", 2, 1, "allreduce", 8, False), ("a", 2, 5, "allreduce", 8, False), ("b", 2, 4, "allreduce", 8, True)])
+    state(tmp_path, 1, 3, [("a", 2, 4, "allreduce", 8, True), ("b", 2, 5, "allreduce", 8, False)])
+    state(tmp_path, 2, 3, [])
+    found = json.loads(tool.cprof("hang", tmp_path, "--json").out)["findings"]
+    assert [(one["kind"], sorted(one["ranks"])) for one in found] == [("cycle", [0, 1])]
+
+
+def test_bad_and_old_files_are_left_out(tmp_path):
+    """An old file of a rank, one that is cut, a link to nowhere, and texts with line breaks; the others are still compared."""
+    for rank in (0, 1, 3, 4):
+        state(tmp_path, rank, 5, [("0", 5, n, "all\nreduce", 8, True) for n in range(9 + rank % 2)], reason="nothing runs\nrank 9 is it", threads=5)
+    path = state(tmp_path, 3, 5, [("0", 5, 900, "allreduce", 8, True)])
+    trace = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(trace, baseTimeNanoseconds=1)))
+    (tmp_path / "rank4.flight").write_text('{"traceEvents": [{"ph": "X", ')
+    (tmp_path / "rank2.flight").symlink_to(tmp_path / "nowhere")
+    text = said(tmp_path)
+    assert text.startswith("rank 0 has not entered all") and "\nrank 9" not in text and "\nreduce" not in text
+    assert text.count("not known") == 4 and "not known: ranks 2 to 4 left no file" in text and "rank4.flight: " in text and "rank3.7.pt.trace.json: is of an earlier run" in text
+
+
+def test_a_thousand_ranks(tmp_path):
+    """Bounded in time; a size of the world that no run has is cut."""
+    for rank in range(1000):
+        state(tmp_path, rank, 10**15 if rank == 5 else 1000, [("0", 1000, n, "allreduce", 8, True) for n in range(49 + (rank != 77))])
+    begun = time.process_time()
+    assert said(tmp_path).startswith("rank 77 has not entered allreduce of 8 Float (number 49 of ") and time.process_time() - begun < 10
+
+
 def test_healthy_ranks_are_no_finding(tmp_path):
     for rank in range(2):
         state(tmp_path, rank, 2, [("0", 2, n, "allreduce", 8, True) for n in range(9 + rank)], reason="step 6 took 2.00 s, 4.0 times the median")
+    (tmp_path / "rank0.7.pt.trace.json").rename(tmp_path / "rank0.flight")
+    state(tmp_path, 0, 2, [("0", 2, 1, "allreduce", 8, False)]).rename(tmp_path / "rank0.70.pt.trace.json")  # of another step
     assert said(tmp_path).startswith("no rank hangs, as far as the files tell")
 
 

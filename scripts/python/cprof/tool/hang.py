@@ -22,6 +22,8 @@ HELP = "say why a run hangs: the rank that the others wait for, and its Python l
 SCHEMA = {"name": "cprof.hang", "version": 1}
 ROOTED = ("gather", "scatter", "all_to_all", "alltoall", "reduce_scatter", "send", "recv", "barrier")  # whose ranks may have different sizes
 FRAMES_SHOWN = 6
+RANKS_SHOWN = 100
+LONG_NS = 10_000_000_000  # a transfer that is open for so long is a sign of a hang
 LOADER = "torch/utils/data/dataloader.py"
 
 
@@ -99,30 +101,39 @@ class Ranks:
         self.world = max([state.world for state in states] + [len(states)])
         self.latest = max(state.at for state in states)
         self.absent = [rank for rank in range(self.world) if rank not in self.states]
+        self._members: Dict[Group, List[int]] = {}
+        for rank, state in self.states.items():
+            for group in state.groups:
+                self._members.setdefault(group, []).append(rank)
+        for group in self._members:
+            if group[1] == self.world:
+                self._members[group] = list(self.states)
+        self._least = {group: min(self.states[rank].entered(group) for rank in them) for group, them in self._members.items()}
+        self._waits = {rank: self._waits_of(state) for rank, state in self.states.items()}
 
     def members(self, group: Group) -> List[int]:
         """The known ranks of a group."""
-        name, size = group
-        return [rank for rank, state in self.states.items() if size == self.world or name and group in state.groups]
+        return self._members.get(group, [])
 
     def known(self, group: Group) -> bool:
         """Whether the group's transfers can be compared between ranks."""
         return bool(group[0]) or group[1] == self.world
 
+    def _waits_of(self, state: State) -> Dict[Group, int]:
+        found = {group: number for group, number in state.waits().items() if self.known(group)}
+        if not found and (state.hangs or state.ended):
+            found = {group: state.entered(group) for group in state.groups if self.known(group) and self._least[group] < state.entered(group)}
+        return found
+
     def waits(self, rank: int) -> Dict[Group, int]:
         """The transfers in which a rank waits. Its last one also counts if it hangs or has failed and others have not entered that: on a GPU a
         transfer is only enqueued, and an error ends it."""
-        state = self.states[rank]
-        found = state.waits()
-        if not found and (state.hangs or state.ended):
-            for group in state.groups:
-                number = state.entered(group)
-                if self.known(group) and any(self.states[other].entered(group) < number for other in self.members(group)):
-                    found[group] = number
-        return found
+        return self._waits[rank]
 
     def missing(self, group: Group, number: int) -> List[int]:
         """The ranks of the group that have not entered this transfer."""
+        if self._least[group] >= number:
+            return []
         return [rank for rank in self.members(group) if self.states[rank].entered(group) < number]
 
     def waiting(self) -> Dict[Tuple[Group, int], List[int]]:
@@ -130,9 +141,14 @@ class Ranks:
         found: Dict[Tuple[Group, int], List[int]] = {}
         for rank in self.states:
             for group, number in self.waits(rank).items():
-                if self.known(group):
-                    found.setdefault((group, number), []).append(rank)
+                found.setdefault((group, number), []).append(rank)
         return found
+
+    @property
+    def hang(self) -> bool:
+        """Whether there is a sign of a hang: a rank that says so, has ended, is stopped or gone, or a transfer that is open for long."""
+        return any(state.hangs or state.ended or state.process() or any(
+            state.at - state.groups[group][number].start > LONG_NS for group, number in state.waits().items()) for state in self.states.values())
 
 
 def _transfer(ranks: Ranks, group: Group, number: int) -> str:
@@ -142,7 +158,7 @@ def _transfer(ranks: Ranks, group: Group, number: int) -> str:
 
 def _different(ranks: Ranks) -> Iterator[Finding]:
     """The first number of each group under which ranks entered different transfers."""
-    for group in {group for state in ranks.states.values() for group in state.waits() if ranks.known(group)}:
+    for group in sorted({group for rank in ranks.states for group in ranks.waits(rank)}):
         by_rank = {rank: ranks.states[rank].groups[group] for rank in ranks.members(group) if group in ranks.states[rank].groups}
         for number in sorted(set().union(*by_rank.values())):
             there = {rank: by_number[number] for rank, by_number in by_rank.items() if number in by_number}
@@ -169,12 +185,12 @@ def _cycle(ranks: Ranks, start: int) -> List[int]:
     at: Optional[int] = start
     while at is not None and at not in way:
         way.append(at)
-        at = next((rank for group, number in ranks.waits(at).items() if ranks.known(group) for rank in ranks.missing(group, number)), None)
+        at = next((rank for group, number in ranks.waits(at).items() for rank in ranks.missing(group, number)), None)
     return way[way.index(at):] if at is not None else []
 
 
 def _waits_text(ranks: Ranks, rank: int) -> str:
-    (group, number), = list(ranks.waits(rank).items())[:1]
+    group, number = next((group, number) for group, number in ranks.waits(rank).items() if ranks.missing(group, number))
     return f"{_ranks([rank])} waits in {_transfer(ranks, group, number)} for {_ranks(ranks.missing(group, number))} and {_doing(ranks.states[rank], ranks.latest)}"
 
 
@@ -185,11 +201,11 @@ def _waited_for(ranks: Ranks) -> Iterator[Finding]:
         missing = ranks.missing(group, number)
         if not missing:
             absent = f", as far as is known: {_ranks(ranks.absent)} left no file" if ranks.absent and group[1] == ranks.world else ""
-            since = max(ranks.latest - max(ranks.states[rank].groups[group][number].start for rank in them), 0)
+            since = ranks.latest - max(ranks.states[rank].groups[group][number].start for rank in them)
             yield Finding("inside", f"all its ranks are in {_transfer(ranks, group, number)}, for {_seconds(since)}, and it does not end{absent}",
                           ranks.absent if group[1] == ranks.world else [], them, group, number)
             continue
-        causes = [rank for rank in missing if not any(ranks.known(other) and ranks.missing(other, n) for other, n in ranks.waits(rank).items())]
+        causes = [rank for rank in missing if not any(ranks.missing(other, n) for other, n in ranks.waits(rank).items())]
         for rank in causes:
             if rank not in named:
                 yield Finding("missing", f"{_ranks([rank])} has not entered {_transfer(ranks, group, number)}; it {_doing(ranks.states[rank], ranks.latest)}",
@@ -210,6 +226,8 @@ def _alone(ranks: Ranks) -> Iterator[Finding]:
 
 def findings_of(ranks: Ranks) -> List[Finding]:
     """The causes, most certain first."""
+    if not ranks.hang:
+        return []
     different = list(_different(ranks))
     waited = [one for one in _waited_for(ranks) if not any(one.group == other.group for other in different)]
     found = different + waited
@@ -241,21 +259,22 @@ def _unknown(ranks: Ranks) -> Iterator[str]:
         yield f"{_ranks(ranks.absent)} left no file: a lost host, a rank that ended normally, or a folder that is not here"
     blind = [rank for rank, state in ranks.states.items() if state.main() is None and not state.process() and not state.ended]
     if blind:
-        yield f"{_ranks(blind)} told nothing of its threads: a recorder looks at them when no step has ended for CPROF_FLIGHT_HANG_S"
-    parts = [rank for rank, state in ranks.states.items()
-             if state.unknown or any(not ranks.known(group) for group in state.waits())]
+        yield f"{_ranks(blind)} told nothing of {'its' if len(blind) == 1 else 'their'} threads: a recorder looks at them when no step has ended for CPROF_FLIGHT_HANG_S"
+    parts = [rank for rank, state in ranks.states.items() if state.unknown or any(not ranks.known(group) for group in state.waits())]
+    names = sorted({one.name for rank in parts for one in ranks.states[rank].unknown} |
+                   {ranks.states[rank].groups[group][n].name for rank in parts for group, n in ranks.states[rank].waits().items() if not ranks.known(group)})
     if parts:
-        yield f"{_ranks(parts)} wait in transfers whose group is not known" if len(parts) > 1 else \
-            f"{_ranks(parts)} waits in a transfer whose group is not known"
+        yield f"{_ranks(parts)} {'waits' if len(parts) == 1 else 'wait'} in {', '.join(names[:3])}, for whom is not known"
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the sub-command."""
-    ranks = Ranks(states_of(args.runs))
+    states, left_out = states_of(args.runs)
+    ranks = Ranks(states)
     found = findings_of(ranks)
     if args.json:
         result = {"schema": SCHEMA, "ranks_of_run": ranks.world, "findings": [dict(one._asdict(), group=one.group and one.group[0]) for one in found],
-                  "ranks": [_row(state, ranks.latest) for state in ranks.states.values()], "absent": ranks.absent}
+                  "ranks": [_row(state, ranks.latest) for state in ranks.states.values()], "absent": ranks.absent, "left_out": left_out}
         data(json.dumps(result, indent=1) + "\n")
         return 0
     hung = [state for state in ranks.states.values() if state.hangs]
@@ -270,8 +289,10 @@ def run(args: argparse.Namespace) -> int:
                 put(line)
     put()
     put("rank  step    what it does")
-    for rank, state in ranks.states.items():
+    for rank, state in list(ranks.states.items())[:RANKS_SHOWN]:
         put(f"{rank:4}  {'?' if state.step is None else state.step + 1:>6}  {_doing(state, ranks.latest)}")
-    for line in _unknown(ranks):
+    if len(ranks.states) > RANKS_SHOWN:
+        put(f"and {len(ranks.states) - RANKS_SHOWN:,} more (--json has them)")
+    for line in [*_unknown(ranks), *left_out]:
         put(f"not known: {line}")
     return 0

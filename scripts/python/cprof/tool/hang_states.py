@@ -5,11 +5,12 @@ import glob
 import os
 import re
 import socket
+import stat
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from cprof._untrusted import read_text
-from cprof.tool import Problem
+from cprof._untrusted import printable, read_text
+from cprof.tool import Problem, said
 from cprof.tool.collectives import STEP, base_of, ns_of, rank_of, world_of
 from cprof.tool.reader import open_trace
 from cprof.tool.steps import on_our_row
@@ -18,6 +19,10 @@ FOLDER, WITHIN = "flight", "torch_traces"
 LIVE = re.compile(r"rank(\d{1,6})\.flight$")
 SAVED = re.compile(r"rank(\d{1,6})\.-?\d+(-\d+)?\.pt\.trace\.json(\.gz)?$")
 HANGS = ("has not ended for", "nothing runs")  # in the reason of a recording that a hang saved
+BETWEEN_TWO = ("send", "recv", "isend", "irecv")  # transfers between two ranks, which are numbered apart
+NUMBERS_KEPT = 1000        # transfers of a group
+WORLD_MOST = 1 << 17
+START_NS = 60_000_000_000  # the most between the starts of the ranks of a run
 BEHIND_NS = 5_000_000_000  # a file that ends so long before the others' is not written any more
 LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")  # in the paths of code that is not the user's
 
@@ -32,7 +37,9 @@ class Transfer(NamedTuple):
     elements: Optional[int]
     dtype: str
     size_bytes: Optional[int]
-    ranks: str             # as in the trace; "" if unknown
+
+    def moved(self, by: int) -> "Transfer":
+        return self._replace(start=self.start + by, end=None if self.end is None else self.end + by)
 
     @property
     def text(self) -> str:
@@ -41,37 +48,43 @@ class Transfer(NamedTuple):
 
 
 class State:
-    """What one rank did last."""
+    """What one rank did last. All texts are safe to print."""
 
     def __init__(self, path: str, order: int = 0) -> None:
         self.path, self.live = path, LIVE.search(path) is not None
-        self.groups: Dict[Group, Dict[int, Transfer]] = {}  # by number
-        self.unknown: List[Transfer] = []                   # open transfers whose group or number is unknown
+        self.groups: Dict[Group, Dict[int, Transfer]] = {}  # by number; the newest ones
+        self.unknown: List[Transfer] = []                   # open transfers between two ranks, or with an unknown group
         self.step: Optional[int] = None                     # the last one that ended
         self.pid, self._last = 0, 0
         with open_trace(path) as trace:
             trace.past_large = True
-            base = base_of(trace.head())
             for block in trace.blocks():
                 for event in block:
-                    self._see(event, base)
+                    self._see(event)
             meta = trace.metadata
-        self.rank, self.world, self.host = rank_of(meta, path, order), world_of(meta), str(meta.get("host_name") or "")
+        base = base_of(meta)
+        self.rank, self.world, self.host = rank_of(meta, path, order), min(world_of(meta), WORLD_MOST), printable(meta.get("host_name") or "")
         told = meta.get("cprof")
         flight = told.get("flight") if type(told) is dict else None
         if type(flight) is not dict:
             raise Problem("is no file of the flight recorder", path)
-        self.reason = str(flight.get("reason") or "")
-        self.threads = [thread for thread in flight.get("threads") or () if type(thread) is dict]
-        self.at = base + ns_of(flight["threads_at"]) if "threads_at" in flight else self._last
-        if self.threads and not self.pid:
-            self.pid = self.threads[0].get("tid") or 0
+        self.reason = printable(flight.get("reason") or "")
+        threads = flight.get("threads")
+        self.threads = [_safe(thread) for thread in threads if type(thread) is dict] if type(threads) is list else []
+        self.began = base + ns_of(meta.get("recorded_from"))  # when the process began to record
+        self.at = base + ns_of(flight["threads_at"]) if "threads_at" in flight else base + self._last
+        self.groups = {group: {n: one.moved(base) for n, one in by_number.items()} for group, by_number in self.groups.items()}
+        if self.threads and not self.pid and type(self.threads[0].get("tid")) is int:
+            self.pid = self.threads[0]["tid"]
+        self._ended = {group: max(by_number) for group, by_number in self.groups.items()}
+        self._waits = {group: min(n for n, one in by_number.items() if one.end is None) for group, by_number in self.groups.items()
+                       if any(one.end is None for one in by_number.values())}
 
-    def _see(self, event: Dict[str, Any], base: int) -> None:
+    def _see(self, event: Dict[str, Any]) -> None:
         name = event.get("name")
         if event.get("ph") != "X" or type(name) is not str or "ts" not in event or "dur" not in event:
             return
-        start = base + ns_of(event["ts"])
+        start = ns_of(event["ts"])
         end = start + ns_of(event["dur"])
         self._last = max(self._last, end)
         args = event.get("args")
@@ -87,10 +100,15 @@ class State:
     def _transfer(self, args: Dict[str, Any], start: int, end: int) -> None:
         elements, size, number = (value if type(value) is int else None for value in (args.get("In msg nelems"), args.get("Group size"), args.get("Seq")))
         size_bytes = args.get("bytes")
-        one = Transfer(str(args["Collective name"]), start, None if args.get("finished") == "false" else end, elements, str(args.get("dtype") or ""),
-                       size_bytes if type(size_bytes) is int else None, str(args.get("Process Group Ranks") or ""))
-        if size is not None and number is not None and not ("Dst Rank" in args or "Src Rank" in args):
-            self.groups.setdefault((str(args.get("Process Group Name") or ""), size), {})[number] = one
+        one = Transfer(printable(args["Collective name"]), start, None if args.get("finished") == "false" else end, elements,
+                       printable(args.get("dtype") or ""), size_bytes if type(size_bytes) is int else None)
+        if size is not None and number is not None and not one.name.lower().startswith(BETWEEN_TWO):
+            by_number = self.groups.setdefault((printable(args.get("Process Group Name") or ""), size), {})
+            by_number[number] = one
+            if len(by_number) > 2 * NUMBERS_KEPT:
+                for n in sorted(by_number)[:-NUMBERS_KEPT]:
+                    if by_number[n].end is not None:
+                        del by_number[n]
         elif one.end is None:
             self.unknown.append(one)
 
@@ -107,16 +125,15 @@ class State:
 
     def waits(self) -> Dict[Group, int]:
         """The number of the transfer that has not ended, by group: the first one of each."""
-        return {group: min(n for n, one in by_number.items() if one.end is None) for group, by_number in self.groups.items()
-                if any(one.end is None for one in by_number.values())}
+        return self._waits
 
     def entered(self, group: Group) -> int:
         """The last number that it entered; -1: none is known."""
-        return max(self.groups.get(group, {}), default=-1)
+        return self._ended.get(group, -1)
 
     def process(self) -> str:
         """What the kernel says of the process, if it is one of this machine: "stopped", "gone", "" if there is nothing to say."""
-        if not self.live or self.host != socket.gethostname() or not self.pid:
+        if not self.live or self.host != socket.gethostname() or self.pid <= 0:
             return ""
         try:
             state = read_text(f"/proc/{self.pid}/stat").rpartition(") ")[2][:1]
@@ -134,6 +151,15 @@ class State:
         return next((frame for frame in frames if not any(part in frame for part in LIBRARIES)), frames[0] if frames else "")
 
 
+def _safe(value: Any) -> Any:
+    """A JSON value whose texts are safe to print."""
+    if type(value) is str:
+        return printable(value)
+    if type(value) is list:
+        return [_safe(one) for one in value]
+    return {printable(key): _safe(one) for key, one in value.items()} if type(value) is dict else value
+
+
 def frames_of(thread: Dict[str, Any]) -> List[str]:
     """The thread's Python frames, the innermost first."""
     frames = thread.get("python")
@@ -145,22 +171,31 @@ def frames_of(thread: Dict[str, Any]) -> List[str]:
 def _newest_folder() -> str:
     """The folder `flight` below the current one, at most three levels down, in which a file was written last."""
     folders = [path for stars in range(4) for path in glob.glob(os.path.join(*["*"] * stars, FOLDER)) if os.path.isdir(path)]
-    found = [(max(os.stat(path).st_mtime for path in inside), folder)
+    found = [(max(map(_written, inside)), folder)
              for folder in folders for inside in [glob.glob(os.path.join(glob.escape(folder), "rank*"))] if inside]
     if not found:
         raise Problem(f"no run was named, and no folder below this one holds files of the flight recorder ({FOLDER}/rank0.flight)")
     return max(found)[1]
 
 
+def _written(path: str) -> float:
+    """When the file was written; 0: it is gone, or no regular file."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return 0
+    return info.st_mtime if stat.S_ISREG(info.st_mode) else 0
+
+
 def _files_in(folder: str) -> List[str]:
     """A file for each rank: the one that its process still writes or was killed over, else its newest saved recording."""
     for inside in (folder, os.path.join(folder, FOLDER), os.path.join(folder, WITHIN, FOLDER)):
-        paths = sorted(glob.glob(os.path.join(glob.escape(inside), "rank*")), key=lambda path: os.stat(path).st_mtime)
+        paths = sorted(filter(_written, glob.glob(os.path.join(glob.escape(inside), "rank*"))), key=_written)
         found: Dict[int, str] = {}
         for pattern in (SAVED, LIVE):
             for path in paths:
                 match = pattern.search(path)
-                if match and os.path.isfile(path):
+                if match:
                     found[int(match[1])] = path
         if found:
             return [found[rank] for rank in sorted(found)]
@@ -168,11 +203,16 @@ def _files_in(folder: str) -> List[str]:
 
 
 def _reason_of(state: State) -> str:
-    """Why this rank saved a recording of the same step."""
-    pattern = f"{glob.escape(os.path.dirname(state.path) or '.')}/rank{state.rank}.{(-1 if state.step is None else state.step) + 1}*.pt.trace.json*"
-    for path in sorted(glob.glob(pattern), key=lambda path: os.stat(path).st_mtime, reverse=True):
-        if SAVED.search(path):
-            return State(path).reason
+    """Why the process has saved a recording of the same step."""
+    step = (-1 if state.step is None else state.step) + 1
+    paths = glob.glob(os.path.join(glob.escape(os.path.dirname(state.path)), f"rank{state.rank}.{step}[.-]*"))
+    for path in sorted(filter(_written, paths), key=_written, reverse=True):
+        try:
+            saved = State(path) if SAVED.search(path) else None
+        except (Problem, OSError):
+            continue
+        if saved and saved.pid == state.pid and saved.began == state.began:
+            return saved.reason
     return ""
 
 
@@ -188,15 +228,30 @@ def _read(path: str, order: int) -> State:
     raise AssertionError
 
 
-def states_of(given: List[str]) -> List[State]:
-    """The last state of each rank, by files or folders; of the newest run below the current folder without any."""
+def states_of(given: List[str]) -> Tuple[List[State], List[str]]:
+    """The last state of each rank, by files or folders; of the newest run below the current folder without any. And lines about files that
+    were left out: those that cannot be read, and those of earlier runs."""
     paths = [found for path in given or [_newest_folder()] for found in (_files_in(path) if os.path.isdir(path) else [path])]
     by_rank: Dict[int, State] = {}
+    left_out: List[str] = []
     for order, path in enumerate(paths):
-        state = _read(path, order)
+        try:
+            state = _read(path, order)
+        except (Problem, OSError) as error:
+            if len(paths) == 1:
+                raise
+            left_out.append(said(error))
+            continue
         if state.live and not state.reason:
             state.reason = _reason_of(state)
         before = by_rank.get(state.rank)
         if before is None or state.at >= before.at:
             by_rank[state.rank] = state
-    return [by_rank[rank] for rank in sorted(by_rank)]
+    newest = max((state.began for state in by_rank.values()), default=0)
+    for rank, state in list(by_rank.items()):
+        if state.at < newest - START_NS:
+            left_out.append(f"{state.path}: is of an earlier run")
+            del by_rank[rank]
+    if not by_rank:
+        raise Problem(left_out[0] if left_out else "no file can be read")
+    return [by_rank[rank] for rank in sorted(by_rank)], left_out

@@ -259,7 +259,7 @@ END_TEST
 
 START_TEST(lists_the_args_of_gloo_ranges)
 {
-    struct torch_group of = {(void *)0x10, 4, 1, 2, PEER_TO, 7};
+    struct torch_group of = {(void *)0x10, 4, 1, 2, PEER_TO, true, 7};
     ck_assert_str_eq(
         args_json("gloo:all_reduce", NULL),
         "\"backend\": \"gloo\", \"Collective name\": \"allreduce\", \"In msg nelems\": 12, "
