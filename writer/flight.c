@@ -26,8 +26,9 @@
 #define SLOW_NS      100000000u /* what a slow step takes more than the median, at least */
 #define HOUR_NS      3600000000000u
 #define SECOND_NS    1000000000u
-#define SAVES_HOUR   4  /* without being asked */
-#define IDLE_SHARE   50 /* below a fiftieth of a processor, a process does nothing */
+#define SAVES_HOUR   4          /* without being asked */
+#define IDLE_SHARE   50         /* below a fiftieth of a processor, a process does nothing */
+#define IDLE_BYTES   (1u << 20) /* what it reads and writes meanwhile, at most */
 
 static struct window_shared *shared;
 static const struct flight_options *options; /* NULL: there is no recorder, or it is off for good */
@@ -317,10 +318,12 @@ static void look_at_step(int64_t step, uint64_t ns)
     seen.ns[seen.n++ % STEPS_SEEN] = ns;
 }
 
-/* What the process has done: its CPU time besides cprof's, and the records it made. */
+/* What the process has done: its CPU time besides cprof's, the records it made, and its other
+ * work. */
 struct progress {
     int64_t cpu_ns; /* the clocks that it comes from are read one after the other */
     uint64_t records, at_ns;
+    struct thread_work work;
 };
 
 static struct progress progress_now(void)
@@ -331,6 +334,7 @@ static struct progress progress_now(void)
     p.cpu_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - (int64_t)window_cpu_ns();
     for (struct thread_log *log = thread_log_first(); log; log = log->next)
         p.records += atomic_load_explicit(&log->records, memory_order_relaxed);
+    p.work = thread_states_work();
     return p;
 }
 
@@ -359,8 +363,11 @@ static bool is_hang(const struct progress *before, uint64_t ns, uint64_t most)
 {
     char transfer[48];
     struct progress after = progress_now();
-    bool still = after.records == before->records && (after.cpu_ns - before->cpu_ns) * IDLE_SHARE <
-                                                         (int64_t)(after.at_ns - before->at_ns);
+    int64_t ran = after.cpu_ns - before->cpu_ns +
+                  (int64_t)(after.work.children_ns - before->work.children_ns);
+    bool still = after.records == before->records &&
+                 after.work.io_bytes - before->work.io_bytes < IDLE_BYTES &&
+                 ran * IDLE_SHARE < (int64_t)(after.at_ns - before->at_ns);
     uint64_t since = clock_ticks() - (uint64_t)((double)most * 1e-9 * clock_ticks_per_second());
     if (open_transfer(since, transfer, sizeof transfer)) {
         want(FLIGHT_HANG, "%s has not ended for %.0f s, in step %lld", transfer,
@@ -420,6 +427,10 @@ void flight_flush(bool force)
     static unsigned times;
     if (!flight)
         return;
+    static unsigned known; /* steps */
+    if (known != seen.n)
+        dso_table_look(); /* for the threads' native frames; not while something may be stuck */
+    known = seen.n;
     look_for_hang();
     bool idle = flight->sink && flight->body.len == 0;
     if (wanted[0])

@@ -7,12 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "writer/base/base.h"
+#include "writer/stack/stack.h"
 
-#define THREADS_SHOWN 256u /* besides those that run Python */
+#define NATIVE_FRAMES  32u
+#define NATIVE_THREADS 64u /* besides the main thread */
+#define CHILDREN_DEPTH 4u
+#define CHILDREN_MOST  256u
+#define THREADS_SHOWN  256u /* besides those that run Python */
 
 /* The Python frames of a thread: a part of `lines`, the elements of a JSON array. */
 struct frames {
@@ -110,7 +116,8 @@ struct thread_now {
     char state;
     uint64_t print; /* changes with all that the thread does */
     const struct frames *frames;
-    long call, argument; /* call -1: none, or it cannot be told */
+    long call, argument;  /* call -1: none, or it cannot be told */
+    unsigned long sp, pc; /* in that call; 0: unknown */
 };
 
 static size_t read_task(uint32_t tid, const char *what, char *text, size_t size)
@@ -142,7 +149,9 @@ static bool read_thread(uint32_t tid, struct thread_now *now)
     if (is_own(tid, now->name))
         return false;
     size_t n = read_task(tid, "syscall", call, sizeof call);
-    sscanf(call, "%ld %lx", &now->call, (unsigned long *)&now->argument);
+    if (sscanf(call, "%ld %lx %*x %*x %*x %*x %*x %lx %lx", &now->call,
+               (unsigned long *)&now->argument, &now->sp, &now->pc) != 4)
+        now->call = -1;
     now->frames = frames_of(tid);
     now->print = (hash_text(call, n) ^ user) * 31 + system;
     if (now->frames)
@@ -164,6 +173,66 @@ static void each_thread(void (*each)(const struct thread_now *, void *), void *a
     }
     globfree(&tasks);
 }
+
+/* ---- work besides the threads' CPU time ---- */
+
+struct work_sum {
+    struct thread_work work;
+    unsigned processes; /* so far */
+};
+
+static void add_children(const char *list_path, unsigned depth, struct work_sum *sum);
+
+static void add_process(long pid, unsigned depth, struct work_sum *sum)
+{
+    char path[64], stat[512];
+    unsigned long user, system, waited_user, waited_system;
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    const char *end = read_file(path, stat, sizeof stat) ? strrchr(stat, ')') : NULL;
+    if (!end || sscanf(end, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu", &user,
+                       &system, &waited_user, &waited_system) != 4)
+        return;
+    long ticks = sysconf(_SC_CLK_TCK);
+    sum->work.children_ns += (user + system + waited_user + waited_system) * 1000000000u /
+                             (uint64_t)(ticks > 0 ? ticks : 100);
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", pid, pid);
+    add_children(path, depth + 1, sum);
+}
+
+static void add_children(const char *list_path, unsigned depth, struct work_sum *sum)
+{
+    char list[4096], *rest = list;
+    if (depth > CHILDREN_DEPTH || !read_file(list_path, list, sizeof list))
+        return;
+    for (char *word; (word = strtok_r(rest, " ", &rest)) && sum->processes++ < CHILDREN_MOST;)
+        add_process(atol(word), depth, sum);
+}
+
+static void add_work(const struct thread_now *now, void *arg)
+{
+    struct work_sum *sum = arg;
+    char text[512], path[64];
+    unsigned long long read, written;
+    if (read_task(now->tid, "io", text, sizeof text) &&
+        sscanf(text, "rchar: %llu wchar: %llu", &read, &written) == 2)
+        sum->work.io_bytes += read + written;
+    snprintf(path, sizeof path, "/proc/self/task/%" PRIu32 "/children", now->tid);
+    add_children(path, 1, sum);
+}
+
+struct thread_work thread_states_work(void)
+{
+    struct work_sum sum = {.processes = 0};
+    struct rusage ended;
+    each_thread(add_work, &sum);
+    if (getrusage(RUSAGE_CHILDREN, &ended) == 0)
+        sum.work.children_ns +=
+            (uint64_t)(ended.ru_utime.tv_sec + ended.ru_stime.tv_sec) * 1000000000u +
+            (uint64_t)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec) * 1000u;
+    return sum.work;
+}
+
+/* ---- the look ---- */
 
 static void remember(const struct thread_now *now, void *unused)
 {
@@ -213,9 +282,28 @@ static void put_call(const struct thread_now *now, struct buf *b)
     }
 }
 
+/* The return addresses of a thread in a system call, as files and addresses in these. */
+static void put_native(const struct thread_now *now, struct buf *b)
+{
+    uint64_t pcs[NATIVE_FRAMES];
+    bool whole;
+    unsigned n = now->call < 0 ? 0 : cfi_unwind(now->pc, now->sp, pcs, NATIVE_FRAMES, &whole);
+    for (unsigned i = 0; i < n; i++) {
+        char text[PATH_MAX + 24];
+        const struct elf_object *o = dso_table_find(pcs[i], dso_table_at(pcs[i]));
+        int len = snprintf(text, sizeof text, "%s+0x%" PRIx64, o ? o->path : "?",
+                           pcs[i] - (o ? o->base : 0));
+        buf_puts(b, i ? ", " : ", \"native\": [");
+        json_string(b, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
+    }
+    if (n)
+        buf_puts(b, whole ? "]" : "], \"incomplete\": true");
+}
+
 struct put_arg {
     struct buf *b;
-    unsigned plain; /* threads without Python so far */
+    unsigned natives; /* threads with native frames so far */
+    unsigned plain;   /* threads without Python so far */
     bool more;
 };
 
@@ -233,6 +321,8 @@ static void put_thread(const struct thread_now *now, void *arg)
         if (looks[i].tid == now->tid)
             buf_printf(b, ", \"stands\": %s", looks[i].print == now->print ? "true" : "false");
     put_call(now, b);
+    if (now->tid == (uint32_t)getpid() || put->natives++ < NATIVE_THREADS)
+        put_native(now, b);
     if (now->frames) {
         buf_puts(b, ", \"python\": [");
         buf_put(b, lines.data + now->frames->at, now->frames->len);
@@ -244,7 +334,7 @@ static void put_thread(const struct thread_now *now, void *arg)
 
 void thread_states_put(const struct writer_options *options, struct buf *b)
 {
-    struct put_arg put = {b, 0, false};
+    struct put_arg put = {.b = b};
     read_python(options);
     buf_puts(b, "[");
     each_thread(put_thread, &put);

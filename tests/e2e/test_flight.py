@@ -138,6 +138,20 @@ def test_a_hang_is_saved_and_work_is_not(waits, saved, tmp_path):
         assert re.fullmatch(r"nothing runs and step 30 has not ended for [\d.]+ s", told(tmp_path, found[0])[1])
 
 
+WORKING = {
+    "a child": "import subprocess; subprocess.run([sys.executable, '-c', 'import time; t = time.time()\\nwhile time.time() - t < 4: pass'])",
+    "children that end": "import subprocess\nfor _ in range(8): subprocess.run(['sh', '-c', 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'])",
+    "a file": "f = open(os.environ['CPROF_FOLDER'] + '/data', 'wb')\nfor _ in range(40): f.write(b'x' * 200000); f.flush(); time.sleep(0.1)",
+}
+
+
+@pytest.mark.parametrize("what", WORKING)
+def test_work_of_children_and_on_files_is_no_hang(what, tmp_path):
+    """The main thread uses next to no CPU time."""
+    done = run(python(f"steps(30, 0.01)\n{WORKING[what]}\nsteps(1)"), tmp_path, FLIGHT=1, FLIGHT_HANG_S=2, FLIGHT_SLOW=0, **QUIET)
+    assert flights(tmp_path) == [] and done.err.count("still working") == 1, done.err
+
+
 def test_a_hang_after_long_work_is_saved(tmp_path):
     code = "steps(30, 0.01)\nt = time.time()\nwhile time.time() - t < 3: pass\ntime.sleep(4)\nsteps(1)"
     done = run(python(code), tmp_path, FLIGHT=1, FLIGHT_HANG_S=2, FLIGHT_SLOW=0, **QUIET)

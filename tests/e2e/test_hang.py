@@ -94,6 +94,9 @@ def test_names_the_rank_that_the_others_wait_for(jobs, case):
         assert (found["number"], found["waiting"]) == (15, [*range(4, 7)] if case == "part" else [*range(culprit)]), found
     lines = [n for n, text in enumerate(SOURCE, 1) if re.search(rf"#.*\b{case}\b", text)]
     assert not in_line or any(f"hangs.py({n})" in found["text"] for n in lines), (lines, found)
+    if case == "sleeps":
+        text = tool.cprof("hang", job.folder).out
+        assert re.search(r"\n    \w*nanosleep \(libc.*\n    time_sleep .*\n(    .*\n)*    .*hangs.py\(\d+\): wait\n", text), text
     job.end()
 
 
@@ -105,7 +108,7 @@ def test_mpi_rank_that_does_not_come(tmp_path):
         support.wait_until(lambda: len(list((tmp_path / "run").glob("flight/rank*.gz"))) == 2, "two saved recordings", 60)
         found = job.finding()
         assert (found["kind"], found["ranks"], found["waiting"], found["number"]) == ("missing", [1], [0], 15), found
-        assert "pause" in found["text"], found
+        assert "pause" in found["text"] and re.search(r"\n    (__libc_)?pause \(libc.*\n    main \(hang\)\n", tool.cprof("hang", job.folder).out), found
     finally:
         for process in job.processes:
             process.terminate()

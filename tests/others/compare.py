@@ -23,7 +23,7 @@ from typing import Callable, Dict, List, Optional
 
 HERE = pathlib.Path(__file__).resolve().parent
 NO_TESTS_RAN = 4  # exit code of CPython's regrtest: all tests of a file need a resource that was not granted, such as a network
-MODES = ("idle", "recording", "stacks")
+MODES = ("idle", "recording", "stacks", "flight")
 SITE = """\
 import ctypes
 library = ctypes.CDLL(None)
@@ -78,9 +78,11 @@ def environment(mode, library, wake, folder):
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder / "site"), variables.get("PYTHONPATH")]))
     if mode is None:
         return variables
-    variables["LD_PRELOAD"] = f"{wake}:{library}" if mode == "recording" else str(library)
+    variables["LD_PRELOAD"] = f"{wake}:{library}" if mode in ("recording", "flight") else str(library)
     settings = {"FOLDER": folder.parent / "traces", "LOG": "error"}
-    if mode != "idle":
+    if mode == "flight":  # between windows, with looks at the threads
+        settings.update(FLIGHT=1, FLIGHT_HANG_S=1, WAIT=1000000, TRACE_CHILDREN=1, OVERWRITE=1)
+    elif mode != "idle":
         settings.update(SCHEDULE_SCOPE="none", TRACE_CHILDREN=1, OVERWRITE=1, MAX_TRACE_MB=64)
     if mode == "stacks":
         settings.update(WITH_STACK=1, RECORD_SHAPES=1, WITH_MODULES=1)

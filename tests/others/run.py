@@ -155,7 +155,7 @@ def torch_cases():
         yield "PyTorch", "not installed"
         return
     for name in TORCH:
-        yield Case(f"torch {name}", [sys.executable, str(HERE / "torch_examples.py"), name], modes=("idle", "stacks"),
+        yield Case(f"torch {name}", [sys.executable, str(HERE / "torch_examples.py"), name], modes=("idle", "stacks", "flight"),
                    env={"OMP_NUM_THREADS": "1"}, limit_s=600)
     for package, part in (("numpy", "numpy._core.tests.test_multithreading"), ("numpy", "numpy.linalg"), ("numpy", "numpy.random")):
         wanted = subprocess.run([sys.executable, "-c", f"import {package}, hypothesis, pytest"], capture_output=True, timeout=300)
@@ -167,8 +167,8 @@ def torch_cases():
 def torch_test_cases():
     """PyTorch's own tests. Their version may differ from the torch here, so some fail with and without the library."""
     for name, arguments, more in torch_tests(BUILD):
-        yield (name, more) if arguments is None else Case(name, [sys.executable, *arguments], env=more, junit="junit.xml", modes=("idle", "stacks"),
-                                                          limit_s=1800)
+        yield (name, more) if arguments is None else Case(name, [sys.executable, *arguments], env=more, junit="junit.xml",
+                                                          modes=("idle", "stacks", "flight"), limit_s=1800)
 
 
 def framework_cases():

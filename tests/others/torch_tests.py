@@ -29,6 +29,7 @@ GROUPS = {
     "multiprocessing": "test_multiprocessing test_multiprocessing_spawn",
     "dispatch": "test_overrides test_dispatch test_static_runtime test_autocast test_functional_optim lazy/test_bindings",
     "store": "distributed/test_store",
+    "gloo": "distributed/test_c10d_gloo distributed/test_c10d_object_collectives",
     "launcher": "distributed/elastic/multiprocessing/redirects_test distributed/elastic/multiprocessing/tail_log_test distributed/test_multi_threaded_pg",
     "vmap": "functorch/test_vmap",
     "autograd": "test_autograd",
@@ -39,6 +40,7 @@ CHOSEN = {
     "small": "not test_hook_registration",
     "hooks of modules": "test_hook_registration",
     "vmap": "TestVmapAPI",
+    "gloo": "(ProcessGroupGlooTest or Object) and (basics or barrier or stress or round_robin or send or coalesced or list)",
     "autograd": "hook or checkpoint or anomaly or profiler or thread or custom_function",
 }
 # The test counts the entries of torch's tables of hooks, and CPROF_WITH_MODULES=1 adds two (scripts/LIMITS.md).

@@ -2,6 +2,7 @@
 /* The room's public header: functions and libraries of the addresses in stacks. */
 #pragma once
 
+#include "writer/stack/cfi.h"
 #include "writer/stack/demangle.h"
 #include "writer/stack/dso_table.h"
 #include "writer/stack/stack_json.h"

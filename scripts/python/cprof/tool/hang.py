@@ -13,9 +13,12 @@ are named together. Ranks that entered different transfers under one number, or 
 
 import argparse
 import json
+import os
+import socket
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from cprof.tool.hang_states import BEHIND_NS, Group, State, Transfer, frames_of, states_of
+from cprof.tool.native_names import native_names
 from cprof.tool.screen import data, put
 
 HELP = "say why a run hangs: the rank that the others wait for, and its Python line"
@@ -74,11 +77,11 @@ def _doing(state: State, latest: int) -> str:
     process = state.process()
     if process == "stopped":
         return "is stopped (SIGSTOP)"
-    if process == "gone":
-        return f"is gone: its process {state.pid} was killed"
     if state.ended:
         return f"has ended ({state.reason})"
     thread = state.main()
+    if process == "gone":
+        return f"is gone: its process {state.pid} was killed" + (f"; before, it was in {state.line() or thread.get('call')}" if thread else "")
     if thread is None and latest - state.at > BEHIND_NS:
         return f"is silent: its file ends {_seconds(latest - state.at)} before the others'"
     if thread is None:
@@ -246,7 +249,14 @@ def _row(state: State, latest: int) -> Dict[str, Any]:
 
 
 def _stack(state: State) -> Iterator[str]:
-    frames = frames_of(state.main() or {})
+    """The main thread's frames, the innermost first: those below Python, then Python's."""
+    thread = state.main() or {}
+    frames = frames_of(thread)
+    native = [frame for frame in thread.get("native") or () if type(frame) is str]
+    names = native_names(native) if state.host == socket.gethostname() else [os.path.basename(frame) for frame in native]
+    below = next((n for n, name in enumerate(names) if name.startswith("_PyEval_EvalFrame")), len(names))
+    for name in names[:min(below, FRAMES_SHOWN)]:
+        yield "    " + name
     for frame in frames[:FRAMES_SHOWN]:
         yield "    " + frame
     if len(frames) > FRAMES_SHOWN:
