@@ -18,7 +18,7 @@
 #define NATIVE_THREADS 64u /* besides the main thread */
 #define CHILDREN_DEPTH 4u
 #define CHILDREN_MOST  256u
-#define THREADS_SHOWN  256u /* besides those that run Python */
+#define THREADS_READ   256u /* each takes three system calls for a file, and the kernel waits */
 
 /* The Python frames of a thread: a part of `lines`, the elements of a JSON array. */
 struct frames {
@@ -159,16 +159,20 @@ static bool read_thread(uint32_t tid, struct thread_now *now)
     return true;
 }
 
-/* Calls each() for each thread but cprof's own. */
+/* Calls each() for the main thread and up to THREADS_READ others, but not for cprof's own. */
 static void each_thread(void (*each)(const struct thread_now *, void *), void *arg)
 {
     static const char all[] = "/proc/self/task/*";
+    uint32_t main = (uint32_t)getpid();
+    struct thread_now now;
     glob_t tasks;
+    if (read_thread(main, &now))
+        each(&now, arg);
     if (!find_files(all, &tasks))
         return;
-    for (size_t i = 0; i < tasks.gl_pathc; i++) {
-        struct thread_now now;
-        if (read_thread((uint32_t)atol(tasks.gl_pathv[i] + sizeof all - 2), &now))
+    for (size_t i = 0; i < tasks.gl_pathc && i < THREADS_READ; i++) {
+        uint32_t tid = (uint32_t)atol(tasks.gl_pathv[i] + sizeof all - 2);
+        if (tid != main && read_thread(tid, &now))
             each(&now, arg);
     }
     globfree(&tasks);
@@ -303,7 +307,6 @@ static void put_native(const struct thread_now *now, struct buf *b)
 struct put_arg {
     struct buf *b;
     unsigned natives; /* threads with native frames so far */
-    unsigned plain;   /* threads without Python so far */
     bool more;
 };
 
@@ -311,9 +314,6 @@ static void put_thread(const struct thread_now *now, void *arg)
 {
     struct put_arg *put = arg;
     struct buf *b = put->b;
-    bool plain = !now->frames && now->tid != (uint32_t)getpid();
-    if (plain && put->plain++ >= THREADS_SHOWN)
-        return;
     buf_printf(b, "%s{\"tid\": %" PRIu32 ", \"name\": ", put->more ? ",\n" : "", now->tid);
     json_string(b, now->name, strlen(now->name));
     buf_printf(b, ", \"state\": \"%c\"", now->state);

@@ -19,7 +19,7 @@ struct thread_work thread_states_work(void);
 /* Remembers what each thread does, for the next thread_states_put(). */
 void thread_states_look(const struct writer_options *options);
 
-/* Writes a JSON array with an object for each thread, at most 256 besides those that run Python:
+/* Writes a JSON array with an object for the main thread and up to 256 others:
  *
  *   {"tid": 7, "name": "python", "state": "S", "stands": true, "call": "read",
  *    "file": "/data/x", "native": ["/lib/libc.so.6+0x1f2e"], "incomplete": true,

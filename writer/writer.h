@@ -23,6 +23,7 @@
 #include "writer/os/file_identity.h"
 #include "writer/os/futex.h"
 #include "writer/os/locks.h"
+#include "writer/os/own_memory.h"
 #include "writer/base/flop_class.h"
 #include "writer/record/gpu_record.h"
 #include "writer/base/hash.h"

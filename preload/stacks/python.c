@@ -9,9 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "preload/stacks/pyend.h"
 #include "preload/stacks/pyframes.h"
@@ -189,10 +186,9 @@ bool python_is_gone(const void *object, const void *type)
         uint32_t references, rest;
         const void *type;
     } now;
-    struct iovec to = {&now, sizeof now}, from = {(void *)(uintptr_t)object, sizeof now};
     int saved = errno;
-    long n = syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0);
-    bool gone = n == (long)sizeof now ? now.references == 0 || now.type != type : errno == EFAULT;
+    bool gone = own_memory_copy(object, &now, sizeof now) ? now.references == 0 || now.type != type
+                                                          : errno == EFAULT;
     errno = saved;
     return gone;
 }

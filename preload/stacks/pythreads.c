@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "preload/stacks/pyend.h"
@@ -62,35 +61,29 @@ static void measure(const struct pyframes_layout *l)
     code_bytes = larger(code_bytes, l->co_traceable, sizeof(int32_t));
 }
 
-/* Copies n bytes. False: they cannot be read. */
-static bool fetch(const void *from, void *to, size_t n)
-{
-    struct iovec here = {to, n}, there = {(void *)(uintptr_t)from, n};
-    return from && syscall(SYS_process_vm_readv, getpid(), &here, 1, &there, 1, 0) == (long)n;
-}
-
 /* Copies a string, cut. False: it is none. */
 static bool fetch_text(const void *object, char *to)
 {
     const char *chars;
-    if (!fetch(object, to, (size_t)layout->ascii) || pointer_at(to, TYPE_OF) != text_type)
+    if (!own_memory_copy(object, to, (size_t)layout->ascii) || pointer_at(to, TYPE_OF) != text_type)
         return false;
     unsigned width = text_of_object(layout, to, &chars);
     size_t n = size_at(to, TEXT_LENGTH, TEXT_CHARS);
     if (width != 1 && width != 2 && width != 4)
         return false;
     memcpy(to + TEXT_LENGTH, &n, sizeof n);
-    return fetch(object, to, (size_t)(chars - to) + width * n);
+    return own_memory_copy(object, to, (size_t)(chars - to) + width * n);
 }
 
 /* The line of the instruction; 0: unknown. */
 static int32_t line_of(const void *code, int32_t instruction)
 {
     const void *object = pointer_at(code, layout->co_lines);
-    if (!fetch(object, copy.lines, BYTES_DATA) || pointer_at(copy.lines, TYPE_OF) != bytes_type)
+    if (!own_memory_copy(object, copy.lines, BYTES_DATA) ||
+        pointer_at(copy.lines, TYPE_OF) != bytes_type)
         return 0;
     size_t n = size_at(copy.lines, BYTES_SIZE, LINES_MOST);
-    if (!fetch((const char *)object + BYTES_DATA, copy.lines, n))
+    if (!own_memory_copy((const char *)object + BYTES_DATA, copy.lines, n))
         return 0;
     return pyframes_line(layout->table, (const uint8_t *)copy.lines, n,
                          int_at(code, layout->co_firstline), instruction);
@@ -101,7 +94,8 @@ static bool read_frame(struct python_line *out, char room[2][TEXT_CHARS * 4])
 {
     const void *code = code_address(layout, copy.frame);
     int32_t instruction;
-    if (!fetch(code, copy.code, code_bytes) || pointer_at(copy.code, TYPE_OF) != code_type ||
+    if (!own_memory_copy(code, copy.code, code_bytes) ||
+        pointer_at(copy.code, TYPE_OF) != code_type ||
         !has_begun(layout, copy.frame, copy.code, code, &instruction) ||
         !fetch_text(pointer_at(copy.code, layout->co_filename), copy.text[0]) ||
         !fetch_text(pointer_at(copy.code, layout->co_name), copy.text[1]))
@@ -118,11 +112,12 @@ static unsigned read_thread(const char *state, uint32_t tid, python_line_taker *
     static char room[2][TEXT_CHARS * 4];
     const void *frame = pointer_at(state, layout->thread_frame);
     unsigned n = 0;
-    if (layout->cframe >= 0 && !fetch((const char *)frame + layout->cframe, &frame, sizeof frame))
+    if (layout->cframe >= 0 &&
+        !own_memory_copy((const char *)frame + layout->cframe, &frame, sizeof frame))
         return 0;
     for (unsigned i = 0; i < 2 * FRAMES && n < FRAMES; i++) {
         struct python_line line = {.tid = tid};
-        if (!fetch(frame, copy.frame, frame_bytes))
+        if (!own_memory_copy(frame, copy.frame, frame_bytes))
             break;
         if (read_frame(&line, room)) {
             take(&line, to);
@@ -161,7 +156,7 @@ static void each_state(bool (*each)(const char *state, void *arg), void *arg)
     void *interpreter = main_interpreter();
     const void *at = interpreter ? first_thread(interpreter) : NULL;
     char state[THREAD_BYTES];
-    for (unsigned i = 0; i < THREADS && fetch(at, state, sizeof state); i++) {
+    for (unsigned i = 0; i < THREADS && own_memory_copy(at, state, sizeof state); i++) {
         if (pointer_at(state, THREAD_INTERP) != interpreter || !each(state, arg))
             return;
         at = pointer_at(state, THREAD_NEXT);

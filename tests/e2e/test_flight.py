@@ -187,7 +187,7 @@ here()
     done, threads = threads_told(tmp_path, code)
     [main] = [thread for thread in threads if thread["name"] == "cprof-bench" and any("here" in frame for frame in thread.get("python", ()))]
     assert done.rc == 0 and [frame.split(": ")[1] for frame in main["python"]] == ["here", "<module>"], main
-    assert main["call"] == "clock_nanosleep" and sum("deep" in str(thread) for thread in threads) > 40
+    assert main["call"] == "clock_nanosleep" and 200 < len(threads) <= 257
 
 
 def test_frames_are_there_when_the_first_step_came_from_a_thread_that_ended(tmp_path):

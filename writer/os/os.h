@@ -9,5 +9,6 @@
 #include "writer/os/futex.h"
 #include "writer/os/locks.h"
 #include "writer/os/monotonic.h"
+#include "writer/os/own_memory.h"
 #include "writer/os/raw_syscall.h"
 #include "writer/os/write_signals.h"

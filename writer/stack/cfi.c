@@ -7,10 +7,8 @@
 #include <elf.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
+#include "writer/os/os.h"
 #include "writer/stack/dso_table.h"
 
 #define ENTRY_MOST   4096u /* bytes of a CIE or FDE */
@@ -80,8 +78,7 @@ struct cie {
 
 static bool copy(uint64_t from, void *to, size_t n)
 {
-    struct iovec here = {to, n}, there = {(void *)(uintptr_t)from, n};
-    return from && syscall(SYS_process_vm_readv, getpid(), &here, 1, &there, 1, 0) == (long)n;
+    return own_memory_copy((const void *)(uintptr_t)from, to, n);
 }
 
 static uint64_t take(struct bytes *b, unsigned n)
