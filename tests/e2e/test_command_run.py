@@ -249,8 +249,9 @@ def test_a_first_mistake_is_answered_with_the_right_command(tmp_path, words, mea
 
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP", "SIGRTMIN", "SIGRTMAX"])
 def test_signals_reach_the_program(number):
+    # Python calls a handler between two instructions. A signal just before a sleep waits for its end, so the sleeps are short.
     code = (f"import signal, sys, time\nsignal.signal(signal.{number}, lambda *_: sys.exit(5))\n"
-            "print('ready', flush=True)\ntime.sleep(60)")
+            "print('ready', flush=True)\nwhile True: time.sleep(0.1)")
     with subprocess.Popen(command("run", "-q", *python(code)), stdout=subprocess.PIPE, text=True, env=environment()) as running:
         assert running.stdout.readline() == "ready\n"
         running.send_signal(getattr(signal, number))

@@ -197,7 +197,7 @@ bool async_copy_take(uint32_t at, struct open_copy *copy, uint32_t *tid)
     copy->extras = 0;
     copy->category = atomic_load_explicit(&p->category, memory_order_relaxed);
     copy->flags = atomic_load_explicit(&p->flags, memory_order_relaxed);
-    open_copy_data(copy, p->data, data_len_of(p));
+    open_copy_data(copy, DATA_ARGS, p->data, data_len_of(p));
     uint32_t len = atomic_load_explicit(&p->text_len, memory_order_relaxed);
     copy->name = len < OPEN_TEXT ? len : OPEN_TEXT;
     copy_place_text(p, copy->text, copy->name);

@@ -20,10 +20,11 @@ static void copy_text(const struct thread_log *log, uint32_t at, uint32_t len,
 }
 
 /* Not memcpy(), which ThreadSanitizer would take for a race. */
-__attribute__((no_sanitize("thread"))) void open_copy_data(struct open_copy *copy,
-                                                           const uint8_t *data, uint32_t n)
+__attribute__((no_sanitize("thread"))) void
+open_copy_data(struct open_copy *copy, enum record_data kind, const uint8_t *data, uint32_t n)
 {
     copy->data_len = n <= OPEN_DATA ? (uint16_t)n : 0;
+    copy->data_kind = copy->data_len ? (uint8_t)kind : DATA_NONE;
     for (uint32_t i = 0; i < copy->data_len; i++)
         copy->data[i] = ((const volatile uint8_t *)data)[i];
 }
@@ -32,8 +33,7 @@ __attribute__((no_sanitize("thread"))) static void
 copy_data(const struct thread_log *log, const struct open_span *span, struct open_copy *copy)
 {
     uint32_t n = __atomic_load_n(&span->data_len, __ATOMIC_ACQUIRE), at = span->data_at;
-    bool takes = span->data_kind == DATA_ARGS && at + n <= SPAN_DATA;
-    open_copy_data(copy, log->data + at, takes ? n : 0);
+    open_copy_data(copy, span->data_kind, log->data + at, at + n <= SPAN_DATA ? n : 0);
 }
 
 bool open_copy_take(const struct thread_log *log, uint32_t at, struct open_copy *copy)

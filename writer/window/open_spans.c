@@ -65,7 +65,7 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     } copy = {.r = {.kind = REC_SPAN,
                     .category = span->category,
                     .flags = span->flags | (over ? 0 : REC_UNFINISHED),
-                    .data_kind = span->data_len ? DATA_ARGS : DATA_NONE,
+                    .data_kind = span->data_kind,
                     .data_len = span->data_len,
                     .extras = span->extras,
                     .start = span->start,

@@ -134,11 +134,19 @@ START_TEST(span_belongs_to_the_window_where_it_starts)
 }
 END_TEST
 
+/* Adds one input, True, to an open span. */
+static void add_input(struct open_span *span)
+{
+    struct thread_log *log = thread_log_get();
+    *span_data_room(log, span, 1) = SHAPE_TRUE;
+    span_data_done(log, span, DATA_SHAPES, 1);
+}
+
 START_TEST(open_span_ends_unfinished_with_its_window)
 {
     session_start(ACTION_SKIP, false);
     session_step(ACTION_ACTIVE_AND_SAVE);
-    session_open("forever");
+    add_input(session_open("forever"));
     session_span("inside");
     session_sleep(20);
     session_step(ACTION_SKIP);
@@ -151,6 +159,7 @@ START_TEST(open_span_ends_unfinished_with_its_window)
     ck_assert_uint_eq(trace_named(&t, 'X', "forever"), 1);
     const char *event = trace_event(&t, 'X', "forever");
     ck_assert_ptr_nonnull(strstr(event, "\"finished\": \"false\""));
+    ck_assert_ptr_nonnull(strstr(event, "\"Concrete Inputs\": [\"True\"]"));
     double dur = trace_number(event, "dur");
     ck_assert(dur > 15000 && dur < 500000); /* up to the end of the window, not to the flush */
     ck_assert_int_eq((int)trace_number(t.text, "unfinished"), 1);
