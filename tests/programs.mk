@@ -61,14 +61,15 @@ other-programs: setup
 	$(Q)$(MAKE) all e2e-programs
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) tests/others/run.py $(OTHER)
 
-## soak: kill -9 200 times, let each call fail in turn, ten minutes of stacks, ten of one window, an hour of cycles (SOAK_SECONDS=3600)
+## soak: kill -9 200 times, let each call fail in turn, ten minutes of stacks, ten of one window, an hour each of cycles and of uneven training (SOAK_SECONDS=3600)
 # The short runs come first. A failure does not stop the others.
 SOAK_SECONDS ?= 3600
 .PHONY: soak
 soak: setup
 	$(Q)$(MAKE) all e2e-programs
 	$(Q)cd tests/e2e && export BUILD="$(abspath $(BUILD))" && status=0 && \
-		for run in "kills.py 200" "faults.py" "../soak/stacks.py 600" "soak.py --endless 600" "soak.py $(SOAK_SECONDS)"; do \
+		for run in "kills.py 200" "faults.py" "../soak/stacks.py 600" "soak.py --endless 600" "soak.py $(SOAK_SECONDS)" \
+			"../soak/healthy.py $(SOAK_SECONDS)"; do \
 			$(abspath $(PYTHON_VENV)) $$run || { echo "make soak: $$run failed" >&2; status=1; }; done; exit $$status
 
 $(ARCHIVE): $(OBJ)

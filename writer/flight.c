@@ -27,6 +27,7 @@
 #define HOUR_NS      3600000000000u
 #define SECOND_NS    1000000000u
 #define SAVES_HOUR   4          /* without being asked */
+#define ERRORS_MOST  2          /* of transfers, in a process */
 #define IDLE_SHARE   50         /* below a fiftieth of a processor, a process does nothing */
 #define IDLE_BYTES   (1u << 20) /* what it reads and writes meanwhile, at most */
 
@@ -47,6 +48,10 @@ static struct {
 /* Why the process ends. Any thread sets, the cprof thread reads. */
 static const char *_Atomic end_what;
 static _Atomic int end_number;
+/* The first call that reported an error since the last save; NULL: none. Any thread. */
+static const char *_Atomic failed_call;
+static _Atomic int failed_code;
+static _Atomic uint64_t failed_ticks;
 static char wanted[128]; /* why to save once the rings are drained; "": not */
 static enum flight_cause wanted_cause;
 static uint64_t saves[FLIGHT_CAUSES];
@@ -65,7 +70,8 @@ static __attribute__((format(printf, 2, 3))) void want(enum flight_cause cause, 
 
 const char *flight_cause_name(enum flight_cause cause)
 {
-    static const char *const names[] = {"slow_step", "hang", "out_of_memory", "end", "asked"};
+    static const char *const names[] = {"slow_step",      "hang", "out_of_memory",
+                                        "transfer_error", "end",  "asked"};
     return names[cause];
 }
 
@@ -81,6 +87,16 @@ void writer_ends_by(const char *what, int number)
         return;
     atomic_store(&end_number, number);
     atomic_compare_exchange_strong(&end_what, &none, what);
+}
+
+void writer_transfer_failed(const char *call, int code)
+{
+    if (atomic_load(&failed_call))
+        return;
+    atomic_store(&failed_code, code);
+    atomic_store(&failed_ticks, clock_ticks());
+    atomic_store(&failed_call, call);
+    writer_wake();
 }
 
 void flight_start(struct window_shared *given)
@@ -104,6 +120,18 @@ static void give_up(const char *why)
     flight = NULL;
 }
 
+/* Tells what the kinds cost that listen in all steps. */
+static void tell_cost(void)
+{
+    unsigned what = options->what;
+    if (what & (FLIGHT_OPERATORS | FLIGHT_CALLS | FLIGHT_KERNELS))
+        log_info(
+            "the flight recorder keeps%s%s%s in all steps: each step costs what a recorded one "
+            "does, here %.0f ns for each event and what torch and CUPTI take",
+            what & FLIGHT_OPERATORS ? " operators" : "", what & FLIGHT_CALLS ? " calls" : "",
+            what & FLIGHT_KERNELS ? " kernels" : "", shared->record_ns);
+}
+
 static void begin(const struct step_edge *edge)
 {
     struct losses before;
@@ -113,6 +141,7 @@ static void begin(const struct step_edge *edge)
         options = NULL;
         return;
     }
+    tell_cost();
     flight->flight = flight->held = true;
     flight->flops_tried = flight->top_tried = true; /* neither is wanted */
     flight->half.ticks = edge->ticks;
@@ -422,6 +451,22 @@ static void look_for_hang(void)
     look.due = ns + most;
 }
 
+static void look_for_error(void)
+{
+    static unsigned errors;
+    const char *call = atomic_load(&failed_call);
+    if (!call || errors == ERRORS_MOST)
+        return; /* of many, further ones are not even noted */
+    errors++;
+    char what[64];
+    int code = atomic_load(&failed_code);
+    take_threads();
+    snprintf(what, sizeof what, code < 0 ? "reported an error" : "returned %d", code);
+    want(FLIGHT_TRANSFER, "%s %s %s step %lld", call, what,
+         atomic_load(&failed_ticks) < now.ticks ? "before" : "in", (long long)now.step);
+    atomic_store(&failed_call, NULL);
+}
+
 void flight_flush(bool force)
 {
     static unsigned times;
@@ -432,6 +477,7 @@ void flight_flush(bool force)
         dso_table_look(); /* for the threads' native frames; not while something may be stuck */
     known = seen.n;
     look_for_hang();
+    look_for_error();
     bool idle = flight->sink && flight->body.len == 0;
     if (wanted[0])
         save_unasked(wanted);
@@ -497,6 +543,20 @@ void flight_record(const struct record_owner *owner, const struct record *r)
         flush();
 }
 
+bool flight_keeps_kernels(void)
+{
+    return options && options->what & FLIGHT_KERNELS;
+}
+
+void flight_work(const struct join_windows *in, const struct gpu_record *r)
+{
+    if (!flight || !flight_keeps_kernels() || r->start < flight->from)
+        return;
+    join_alone(in, flight, r);
+    if (flight->body.len > FLUSH_BYTES)
+        flush();
+}
+
 void flight_end(void)
 {
     char reason[64], to[PATH_MAX];
@@ -507,8 +567,11 @@ void flight_end(void)
     snprintf(reason, sizeof reason, number < 0 ? "%s" : "%s %d", what ? what : "", number);
     if (what && !threads.len)
         take_threads();
+    look_for_error();
     if (what)
         save(FLIGHT_END, reason, to);
+    else if (wanted[0])
+        save_unasked(wanted);
     if (flight)
         window_discard(flight);
     forget_threads();

@@ -3,7 +3,7 @@
  * and loses its older half when it is full. cprof thread, but for flight_start(). */
 #pragma once
 
-#include "writer/window/window.h"
+#include "writer/join/join.h"
 
 /* Takes the options. The waking thread, before the cprof thread starts. */
 void flight_start(struct window_shared *shared);
@@ -13,6 +13,7 @@ enum flight_cause {
     FLIGHT_SLOW,
     FLIGHT_HANG,
     FLIGHT_OUT_OF_MEMORY,
+    FLIGHT_TRANSFER,
     FLIGHT_END,
     FLIGHT_ASKED,
     FLIGHT_CAUSES
@@ -32,6 +33,12 @@ void flight_edge(const struct step_edge *edge);
 
 /* Writes the record if the recorder keeps its kind. */
 void flight_record(const struct record_owner *owner, const struct record *r);
+
+/* Whether the recorder keeps kernels, so that CUPTI records in all steps. */
+bool flight_keeps_kernels(void);
+
+/* Writes a kernel, copy, fill or graph, if the recorder keeps them. */
+void flight_work(const struct join_windows *in, const struct gpu_record *r);
 
 /* Writes to the file what has come. force: also if little has come. */
 void flight_flush(bool force);

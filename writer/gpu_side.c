@@ -3,6 +3,7 @@
 #include "writer/gpu_side.h"
 
 #include "writer/base/base.h"
+#include "writer/flight.h"
 #include "writer/record/record.h"
 
 #define FLUSH_NS                                                                                   \
@@ -27,7 +28,8 @@ void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
 
 static enum gpu_want gpu_want_now(const struct gpu_side *g, bool draining)
 {
-    if (draining || g->action == ACTION_ACTIVE_AND_SAVE)
+    /* the recorder's kernels are of use when one hangs, which holds its buffer back */
+    if (draining || g->action == ACTION_ACTIVE_AND_SAVE || flight_keeps_kernels())
         return GPU_WANT_SOON;
     bool records = (g->action != ACTION_SKIP || g->holding) && !edges_paused();
     return records ? GPU_WANT_ALL : GPU_WANT_NOTHING;
@@ -90,6 +92,7 @@ static void take_record(const struct gpu_record *r, void *arg)
         g->caught_up = clock_ticks();
         g->catch_up();
     }
+    flight_work(&g->in, r);
     join_take(&g->in, r);
     g->in.relieve();
 }

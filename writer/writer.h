@@ -314,6 +314,7 @@ enum flight_what {
     FLIGHT_MEMORY = 1u << 3,
     FLIGHT_OPERATORS = 1u << 4,
     FLIGHT_CALLS = 1u << 5,
+    FLIGHT_KERNELS = 1u << 6,
 };
 
 /* The flight recorder leaves out allocations of fewer bytes: they are many, and no memory is short
@@ -416,6 +417,10 @@ bool earlier_run_in_the_way(const struct writer_options *options);
  * code" and 3; -1: without a number. Before writer_finish(); the first one counts. Any thread, also
  * in signal handlers. */
 void writer_ends_by(const char *what, int number);
+
+/* A communication library reported an error: the flight recorder is saved. call (static): what
+ * reported it. code: what it returned; -1: unknown. No lock. Any thread. */
+void writer_transfer_failed(const char *call, int code);
 
 /* Saves what the flight recorder holds, and writes the path of the trace. False: there is no
  * recorder, or it cannot (logged). cprof thread. */

@@ -254,15 +254,30 @@ void collective_begin(struct collective_call *call, enum collective_id id, struc
             struct communicator *c =
                 what->role == ROLE_TRANSFER ? communicator_of(what->comm) : NULL;
             uint64_t number = c ? communicator_number(c, (enum collective_peer)what->peer_is) : 0;
-            if (gate_open(GATE_RANGES))
+            if (what->role != ROLE_QUERY && gate_open(GATE_RANGES))
                 open_transfer(call, id, what, c, number, caller);
         }
         guard_leave();
     }
 }
 
-void collective_end(struct collective_call *call, const struct collective *what)
+/* ncclInProgress: a communicator that does not block is still at work. */
+#define NCCL_IN_PROGRESS 7
+
+/* Reports an error of the library. */
+static void look_for_error(enum collective_id id, const struct collective *what, int result)
 {
+    if (result == 0 && what->error)
+        result = *what->error;
+    bool works = families[id] == FAMILY_NCCL && result == NCCL_IN_PROGRESS;
+    if (__builtin_expect(result != 0 && !works, 0))
+        writer_transfer_failed(symbols[id], result);
+}
+
+void collective_end(struct collective_call *call, enum collective_id id,
+                    const struct collective *what, int result)
+{
+    look_for_error(id, what, result);
     bool ends = what->role == ROLE_GROUP_END || what->role == ROLE_GROUP_ESTIMATED;
     if (group.current == call)
         group.current = call->outer;

@@ -30,6 +30,7 @@ enum collective_role {
     ROLE_FINALIZE, /* waits for the transfers of a communicator */
     ROLE_DESTROY,  /* frees a communicator, whose address another may get */
     ROLE_WAIT,     /* waits for immediate transfers */
+    ROLE_QUERY,    /* asks for errors of a communicator, again and again: not recorded */
 };
 
 enum collective_family { FAMILY_NCCL, FAMILY_MPI, FAMILY_COUNT };
@@ -43,6 +44,7 @@ struct collective {
     const void *comm;                  /* communicator, as type */
     const void *comm_at;               /* MPI's ROLE_DESTROY: address of the handle; or NULL */
     const int *counts_in, *counts_out; /* instead of count: one per rank; or NULL */
+    const int *error;                  /* of ROLE_QUERY: where the answer is written */
     int peer;
     int size, rank;  /* of ROLE_INIT */
     uint8_t peer_is; /* enum collective_peer */
@@ -72,8 +74,9 @@ struct collective_call {
 void collective_begin(struct collective_call *call, enum collective_id id, struct collective *what,
                       const void *caller);
 
-/* After the real call, on the same thread. Keeps errno. */
-void collective_end(struct collective_call *call, const struct collective *what);
+/* After the real call, on the same thread. result: what it returned. Keeps errno. */
+void collective_end(struct collective_call *call, enum collective_id id,
+                    const struct collective *what, int result);
 
 /* The room's other headers. */
 #include "preload/collectives/torch_comms.h"

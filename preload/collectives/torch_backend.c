@@ -17,6 +17,9 @@
 #define EXECUTE                                                                                    \
     "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeERKN3c1013intrusive_ptrIS1_NS2_" POINTER_TO       \
     "S1_EEEE"
+#define FAIL                                                                                       \
+    "_ZN4c10d16ProcessGroupGloo9AsyncWork19finishWorkGlooErrorERKNSt15__exception_ptr13"           \
+    "exception_ptrE"
 #define LIBRARY "libtorch_cpu.so"
 #define VISIBLE __attribute__((visibility("default")))
 #define STUB    __attribute__((used, visibility("hidden"))) /* called by the stub of aarch64 */
@@ -146,6 +149,7 @@ __asm__(".text\n"
 
 VISIBLE void enqueue(void *gloo, void **work) __asm__(ENQUEUE);
 VISIBLE void execute(void *const *work) __asm__(EXECUTE);
+VISIBLE void fail(void *work, const void *exception) __asm__(FAIL);
 
 /* work: the address of an intrusive_ptr, an object that the callee owns. */
 VISIBLE void enqueue(void *gloo, void **work)
@@ -175,4 +179,14 @@ VISIBLE void execute(void *const *work)
     if (next)
         next(work);
     asked = 0;
+}
+
+VISIBLE void fail(void *work, const void *exception)
+{
+    static void *_Atomic real;
+    void (*next)(void *, const void *);
+    *(void **)&next = real_of(&real, FAIL);
+    writer_transfer_failed("gloo", -1);
+    if (next)
+        next(work, exception);
 }

@@ -27,7 +27,7 @@
         if (!real)                                                                                 \
             return MISSING_##family;                                                               \
         int result = real HOOK_ARGS(__VA_ARGS__);                                                  \
-        collective_end(&call, &about);                                                             \
+        collective_end(&call, COLLECTIVE_##symbol, &about, result);                                \
         return result;                                                                             \
     }
 #include "preload/collectives/collectives.def"

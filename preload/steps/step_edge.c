@@ -82,7 +82,8 @@ void edge_cross(struct step_edge *edge, const struct request *r, const struct co
     }
     life_edge_before(&change);
     bool cuda = c->activities & CONFIG_ACTIVITY_CUDA;
-    bool use_gpu = cuda && !over && (record || edge->begun == ACTION_WARMUP);
+    bool use_gpu =
+        cuda && !over && (record || edge->begun == ACTION_WARMUP || edge_keeps_kernels(c));
     if (use_gpu)
         tell_gpu(gpu_arm, !r->demand);
     writer_edge_begin();

@@ -10,3 +10,9 @@
  * next step is in no region. Sets edge->ticks. Under the edge's lock. */
 void edge_cross(struct step_edge *edge, const struct request *r, const struct config *c,
                 bool outside);
+
+/* Whether the flight recorder keeps kernels, so that CUPTI records in all steps. */
+static inline bool edge_keeps_kernels(const struct config *c)
+{
+    return c->flight && c->flight_what & FLIGHT_KERNELS;
+}

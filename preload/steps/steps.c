@@ -482,7 +482,8 @@ enum action steps_action(void)
 
 bool steps_want_gpu(void)
 {
-    return steps_action() != ACTION_SKIP || atomic_load_explicit(&keep, memory_order_relaxed);
+    return steps_action() != ACTION_SKIP || atomic_load_explicit(&keep, memory_order_relaxed) ||
+           edge_keeps_kernels(config);
 }
 
 static bool counts_epochs(void)

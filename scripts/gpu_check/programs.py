@@ -355,6 +355,34 @@ def run_killed(check, _name):
                  figures, problems)
 
 
+def run_flight(check, _name):
+    """Checks kill -9 with the flight recorder: the file has the last steps, each with its five kernels."""
+    running = check.start([check.program("outlive"), "--steps", 2000, "--at", 2000], FLIGHT=1, FLIGHT_WHAT="steps,kernels", FLIGHT_SLOW=0,
+                          SKIP_FIRST=1000000)
+    path, until = running.folder / "traces/flight/rank0.flight", time.monotonic() + min(15, check.left())
+
+    def steps():
+        try:
+            return sorted((e["ts"], e["ts"] + e["dur"]) for e in rows_of(json.loads(path.read_text()), "user_annotation") if "ProfilerStep#" in e["name"])
+        except (OSError, ValueError):
+            return []
+
+    while len(steps()) < 60 and time.monotonic() < until and running.process.poll() is None:
+        time.sleep(0.1)
+    os.kill(running.process.pid, signal.SIGKILL)
+    result = check.wait(running, 30)
+    problems = [] if result.rc == -signal.SIGKILL else [f"ends with {result.rc}: {result.err[-300:]}"]
+    whole = steps()[1:-20]  # CUPTI delivers a buffer when all of its records are finished
+    begun = sorted(e["ts"] for e in rows_of(json.loads(path.read_text()), "kernel")) if whole else []
+    wrong = [n for n, (start, end) in enumerate(whole) if sum(start <= at < end for at in begun) != 5]
+    if len(whole) < 20:
+        problems.append(f"{len(whole)} steps in the file")
+    if wrong:
+        problems.append(f"{len(wrong)} of {len(whole)} steps have not five kernels: {wrong[:5]}")
+    finish(check, "kill -9 with the flight recorder", problems, {"steps": len(whole), "kernels": len(begun)},
+           f"{len(whole)} steps, {len(begun)} kernels in the file")
+
+
 def run_deadline(check, _name):
     """Checks a program that exits while cprof still drains CUPTI. After the deadline cprof calls CUPTI no more, because the driver shuts down;
     the file is whole JSON, but has no finished trace's name. The program waits for the file: on a busy machine it could end before there is
@@ -385,6 +413,7 @@ def run_programs(check):
     jobs = [(run_whole, name, few if quick else many) for name, few, many in WHOLE if (check.sim or name != "two_runtimes") and check.has(name)]
     jobs += [(run_windows, name, few if quick else many, settings, rule) for name, few, many, settings, rule in WINDOWS if check.has(name)]
     jobs += [(function, name) for name, function in SPECIAL.items() if check.has(name)]
+    jobs += [(run_flight, "outlive")] if check.has("outlive") else []
     alone = [(run_products, "products")] if check.has("products") else []  # alone, since two programs on a device take turns, which changes kernel times
     if check.has("ranks"):
         jobs += [(run_ranks, ranks) for ranks in (1, 2) if ranks <= check.n_devices]

@@ -8,6 +8,7 @@ trace must be whole, and nothing may be lost.
 prints one line of figures and fails if one of them breaks a limit. tests/e2e/test_soak.py is the short form.
 """
 
+import contextlib
 import dataclasses
 import gzip
 import json
@@ -15,6 +16,7 @@ import pathlib
 import re
 import sys
 import tempfile
+import threading
 
 from support import events, load, natural, program, run
 
@@ -22,7 +24,8 @@ STEPS_OF_A_CYCLE = 5
 SETTLED = 4500    # steps until each table of a fixed size has been filled once
 FIFTHS = 5
 GROWTH_KB = 1024  # the most that memory may grow from the first to the last fifth of the time after SETTLED
-SCHEDULE = dict(WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=0, RING_KB=1024, NUM_TRACES_TO_KEEP=20)
+SCHEDULE = dict(WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=0, RING_KB=1024, NUM_TRACES_TO_KEEP=20, FLIGHT="mb:4", FLIGHT_SLOW=0)
+FLIGHT_BYTES = 4_000_000
 MARKS, THREAD_EACH = 3, 20  # marks of the main thread in a step; in each 20th step a thread lives for the step and makes as many
 ENDLESS = dict(SCHEDULE_SCOPE="none", RING_KB=256, USE_GZIP=1, MAX_TRACE_MB=100000)
 CEILING_KB = 96 << 10  # of memory in an endless window: 32 MB of CPROF_TOP_MB, 64 rings, and what the allocator keeps; for any number of threads and steps
@@ -30,13 +33,15 @@ CEILING_KB = 96 << 10  # of memory in an endless window: 32 MB of CPROF_TOP_MB, 
 
 @dataclasses.dataclass
 class Figures:
-    """The figures of a run. kb, fds, threads: resident memory without pages of files, open files and threads in each sample after SETTLED."""
+    """The figures of a run. kb, fds, threads: resident memory without pages of files, open files and threads in each sample after SETTLED.
+    flight: the largest size of the flight recorder's file in bytes."""
     steps: int
     cycles: int
     lost: int
     kb: list
     fds: list
     threads: list
+    flight: int = 0
 
     @property
     def most_kb(self):
@@ -51,20 +56,39 @@ class Figures:
     def __str__(self):
         return (f"{self.steps:,} steps, {self.cycles:,} traces, {self.lost} records lost; resident {min(self.kb):,} to "
                 f"{max(self.kb):,} KB, {min(self.fds)} to {max(self.fds)} files, {min(self.threads)} to "
-                f"{max(self.threads)} threads")
+                f"{max(self.threads)} threads" + f"; flight recorder's file up to {self.flight:,} bytes" * (self.flight > 0))
 
 
 def soak(folder, seconds, cycles, pause_us=1000, gzip=0):
     """Runs the program. Checks the kept traces and the list of all traces, and returns the figures."""
-    result = run(program("soak", seconds, cycles * STEPS_OF_A_CYCLE, pause_us), folder, timeout=60 + 20 * seconds + cycles,
-                 USE_GZIP=gzip, **SCHEDULE)
+    with largest(pathlib.Path(folder) / "flight/rank0.flight") as flight:
+        result = run(program("soak", seconds, cycles * STEPS_OF_A_CYCLE, pause_us), folder, timeout=60 + 20 * seconds + cycles,
+                     USE_GZIP=gzip, **SCHEDULE)
     steps, kb, fds, threads = samples_of(result)
     saved = [json.loads(line) for line in (pathlib.Path(folder) / "saved_traces.jsonl").read_text().splitlines()]
-    figures = Figures(steps[-1], len(saved), sum(entry["lost"] for entry in saved), kb, fds, threads)
+    figures = Figures(steps[-1], len(saved), sum(entry["lost"] for entry in saved), kb, fds, threads, max(flight))
     assert [entry["first_step"] for entry in saved] == list(range(2, steps[-1] + 1, STEPS_OF_A_CYCLE))
     assert f"{figures.cycles} traces" in result.said[-1] and ", 0 lost: " in result.said[-1], result.err
     check_traces(result)
     return figures
+
+
+@contextlib.contextmanager
+def largest(path):
+    """Looks at the file's size ten times a second. Yields a list whose largest number is the largest size."""
+    sizes, over = [0], threading.Event()
+
+    def look():
+        while not over.wait(0.1):
+            with contextlib.suppress(FileNotFoundError):
+                sizes[:] = [max(sizes[0], path.stat().st_size)]
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield sizes
+    finally:
+        over.set()
+        looking.join()
 
 
 def samples_of(result):
@@ -114,6 +138,8 @@ def problems(figures, least_cycles, endless=False):
         few = max(1, len(numbers) // 5)
         if min(numbers[:few]) != min(numbers[-few:]):
             wrong.append(f"the number of {what} did not stay the same: {numbers}")
+    if not endless and not FLIGHT_BYTES / 2 < figures.flight <= FLIGHT_BYTES:
+        wrong.append(f"the flight recorder's file had up to {figures.flight:,} bytes")
     if figures.lost:
         wrong.append("records were lost")
     return wrong

@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -284,8 +285,10 @@ def test_mpi_errors_freed_communicators_and_bad_types(tmp_path, kind, activities
     binary = tmp_path / "oddities"
     # clang leaves garbage above an int on the stack; with gcc, calls after the longjmp() stand deeper in the stack
     mpi_build(kind, "oddities.c", binary, "-O0", "-w", cc=own_compiler)
-    result = support.run([binary], tmp_path, SCHEDULE_SCOPE="none", ACTIVITIES=activities)
+    result = support.run([binary], tmp_path, SCHEDULE_SCOPE="none", ACTIVITIES=activities, FLIGHT=1)
     assert (result.rc, result.out) == (0, "fine\n"), result.err
+    saved, = (tmp_path / "flight").glob("*.gz")
+    assert re.fullmatch(r"MPI_\w+ returned \d+ (in|before) step 0", support.load(saved)["cprof"]["flight"]["reason"])
     trace = support.load(result.traces[0])
     rows = sorted(support.events(trace, ph="X", cat="collective_comm"), key=lambda e: float(e["ts"]))
     world = rows[0]["args"]["Comms Id"]

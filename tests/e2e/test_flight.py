@@ -140,7 +140,7 @@ def test_a_hang_is_saved_and_work_is_not(waits, saved, tmp_path):
 
 WORKING = {
     "a child": "import subprocess; subprocess.run([sys.executable, '-c', 'import time; t = time.time()\\nwhile time.time() - t < 4: pass'])",
-    "children that end": "import subprocess\nfor _ in range(8): subprocess.run(['sh', '-c', 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'])",
+    "children that end": "import subprocess\nt = time.time()\nwhile time.time() - t < 4: subprocess.run(['sh', '-c', 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'])",
     "a file": "f = open(os.environ['CPROF_FOLDER'] + '/data', 'wb')\nfor _ in range(40): f.write(b'x' * 200000); f.flush(); time.sleep(0.1)",
 }
 
@@ -228,13 +228,16 @@ def test_trigger_without_a_recorder_says_so(tmp_path):
         assert said.rc == 2 and "no flight recorder" in said.err, said
 
 
-def test_run_tells_where_the_last_steps_of_a_killed_program_are(tmp_path):
+def test_run_makes_a_trace_of_the_last_steps_of_a_killed_program(tmp_path):
     command = ["run", "--folder", tmp_path / "t", "--flight", "1", "--skip-first", "100000", "--",
                *python("steps(30, 0.02); os.kill(os.getpid(), 9)")]
     for n in range(2):  # the second time the first one's file is there, under another name
         said = tool.cprof(*command)
         told = [line for line in said.err.splitlines() if "its last steps are there" in line]
-        assert said.rc == 137 and len(told) == 1 and "/rank0.flight (" in told[0] and "more" not in told[0], said
+        assert said.rc == 137 and len(told) == 1 and f"/rank0{f'-{n + 1}' * n}.pt.trace.json (" in told[0] and "more" not in told[0], said
+    for name in ("rank0", "rank0-2"):
+        numbers = step_numbers(load(tmp_path / f"t/flight/{name}.pt.trace.json"))
+        assert len(numbers) > 10 and numbers == list(range(len(numbers)))
 
 
 # ---- with PyTorch ----

@@ -45,12 +45,12 @@ class Job:
                                       SKIP_FIRST=1000000)
             self.processes.append(subprocess.Popen([*map(str, command)], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
-    def told(self, kind, words):
+    def told(self, kind, words, waiting):
         """What the command says once the ranks have told what they do: at most 15 s after the first one has."""
         support.wait_until(lambda: any(self.folder.glob("flight/rank*.gz")), "a saved recording", 90)
         end = time.monotonic() + 15
         found = self.finding()
-        while not (found and found["kind"] == kind and words in found["text"]) and time.monotonic() < end:
+        while not (found and found["kind"] == kind and words in found["text"] and found["waiting"] == waiting) and time.monotonic() < end:
             time.sleep(0.3)
             found = self.finding()
         return found
@@ -86,14 +86,18 @@ def jobs(tmp_path_factory):
 def test_names_the_rank_that_the_others_wait_for(jobs, case):
     job = jobs(case)
     kind, words, in_line = CASES[case]
-    found = job.told(kind, words)
     culprit = len(job.processes) - 1
+    waiting = [*range(4, 7)] if case == "part" else [*range(culprit)]
+    found = job.told(kind, words, waiting if kind == "missing" else [])
     assert found and found["kind"] == kind and words in found["text"], found
     assert sorted(found["ranks"]) == ([0, 1] if kind == "cycle" else [culprit]), found
     if kind == "missing":
-        assert (found["number"], found["waiting"]) == (15, [*range(4, 7)] if case == "part" else [*range(culprit)]), found
+        assert (found["number"], found["waiting"]) == (15, waiting), found
     lines = [n for n, text in enumerate(SOURCE, 1) if re.search(rf"#.*\b{case}\b", text)]
     assert not in_line or any(f"hangs.py({n})" in found["text"] for n in lines), (lines, found)
+    if case in ("killed", "raises"):
+        reasons = {support.load(path)["cprof"]["flight"]["reason"] for path in job.folder.glob("flight/rank0.*.gz")}
+        assert "gloo reported an error in step 15" in reasons, reasons
     if case == "sleeps":
         text = tool.cprof("hang", job.folder).out
         assert re.search(r"\n    \w*nanosleep \(libc.*\n    time_sleep .*\n(    .*\n)*    .*hangs.py\(\d+\): wait\n", text), text
@@ -127,6 +131,26 @@ def test_ranks_count_transfers_alike(tmp_path):
         assert len(rows) > 600 + 450 + 20 * 8 and not [row for row in rows if "Seq" not in row or "Process Group Name" not in row]
         seen.append({(row["Process Group Name"], row["Seq"], row["Collective name"] in ("send", "recv")): row["In msg nelems"] for row in rows})
     assert seen[0] == seen[1] and len({group for group, _, _ in seen[0]}) == 301
+
+
+def test_a_process_of_a_container_is_alive(tmp_path):
+    """Inside it is process 1, whose rows have another number, and outside it has yet another pid."""
+    inside = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*inside, "true"], capture_output=True, timeout=60).returncode:
+        pytest.skip("no new namespace of processes here")
+    with support.Running([*inside, *support.python("steps(30, 0.01)\ntime.sleep(100)")], tmp_path, FLIGHT=1, FLIGHT_HANG_S=2, FLIGHT_SLOW=0) as running:
+        support.wait_until(lambda: list(tmp_path.glob("flight/*.gz")), "a saved recording", 60)
+
+        def row():
+            one, = json.loads(tool.cprof("hang", tmp_path / "flight/rank0.flight", "--json").out)["ranks"]
+            return one["pid"], one["does"]
+        pid, does = row()
+        assert pid == 1 and does.startswith("stands in <string>("), does
+        inner = subprocess.run(["pgrep", "-P", str(running.process.pid)], capture_output=True, text=True, check=True).stdout
+        os.kill(int(inner), signal.SIGSTOP)
+        assert row() == (1, "is stopped (SIGSTOP)")
+        os.kill(int(inner), signal.SIGKILL)
+        support.wait_until(lambda: "its process 1 was killed" in row()[1], "the end", 30)
 
 
 # ---- files made by hand ----

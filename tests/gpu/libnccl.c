@@ -2,7 +2,8 @@
 /* A stand-in for NCCL that sends nothing. It checks that its arguments are intact, and launches one
  * kernel with NCCL's name where NCCL would: in the call, or at the end of the outermost group,
  * inside the NVTX range that NCCL opens for each call. A transfer increments errno, a query of a
- * communicator overwrites it. */
+ * communicator overwrites it. With NCCL_SIM_ALONE=N, the kernel of launch N (from 0) does not end
+ * for an hour, as if another rank did not come. */
 #include "tests/gpu/nccl.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 
 #define EXPORT    __attribute__((visibility("default")))
 #define KERNEL_NS 20000u
+#define HOUR_NS   3600000000000u
 #define MARK      0x51u /* in the last byte of the id from the program */
 
 struct ncclComm {
@@ -75,8 +77,10 @@ EXPORT ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
 
 static ncclResult_t launch(cudaStream_t stream)
 {
-    return gpu_named(stream, GPU_ALL_REDUCE, KERNEL_NS) == cudaSuccess ? ncclSuccess
-                                                                       : ncclInvalidArgument;
+    static int launches;
+    const char *alone = getenv("NCCL_SIM_ALONE");
+    uint64_t ns = alone && launches++ == atoi(alone) ? HOUR_NS : KERNEL_NS;
+    return gpu_named(stream, GPU_ALL_REDUCE, ns) == cudaSuccess ? ncclSuccess : ncclInvalidArgument;
 }
 
 static ncclResult_t transfer(const char *name, size_t count, int valid, cudaStream_t stream)

@@ -2,8 +2,10 @@
 /* NCCL transfers between --ranks processes. This process is --rank and uses the device of that
  * number. The ranks find each other by the file --id, which rank 0 writes. A single rank sends to
  * itself. Each of --rounds checks the data. Prints the requested transfers. The simulated NCCL
- * (libnccl.c) sends nothing: use --check 0. */
+ * (libnccl.c) sends nothing: use --check 0. In round --absent, the last rank waits for ever. In
+ * round --refused, a transfer has an invalid root. */
 #include <time.h>
+#include <unistd.h>
 
 #include "preload/cprof.h"
 #include "tests/gpu/kernels.h"
@@ -43,6 +45,7 @@ static void note(const char *name, long in, long out, long bytes)
 int main(int argc, char **argv)
 {
     long rounds = number(argc, argv, "rounds", 3), checks = number(argc, argv, "check", 1);
+    long absent = number(argc, argv, "absent", -1), refused = number(argc, argv, "refused", -1);
     cudaStream_t stream;
     ncclComm_t world;
     float *from, *to, first = 0;
@@ -59,6 +62,10 @@ int main(int argc, char **argv)
     printf("{\"ranks\": %d, \"rank\": %d, \"transfers\": [", size, rank);
     for (long i = 0; i < rounds; i++) {
         long share = COUNT / size;
+        if (i == absent && rank == size - 1)
+            pause();
+        if (i == refused)
+            EXPECT(ncclBroadcast(from, to, COUNT, ncclFloat, size, world, stream) != ncclSuccess);
         CHECK(cudaMemsetAsync(from, 0, COUNT * sizeof *from, stream));
         CHECK(gpu_add(stream, from, 1, COUNT));
         CHECK(ncclAllReduce(from, to, COUNT, ncclFloat, ncclSum, world, stream));

@@ -14,6 +14,7 @@
 #include "writer/join/ranges.h"
 #include "writer/join/sync_waits.h"
 #include "writer/join/window_end.h"
+#include "writer/join/work_rows.h"
 #include "writer/json/json.h"
 
 static size_t shares_old;     /* kernels that waited for the records after them already */
@@ -98,6 +99,15 @@ void join_take(const struct join_windows *in, const struct gpu_record *r)
     default:
         work_take(in, r);
     }
+}
+
+void join_alone(const struct join_windows *in, struct window *w, const struct gpu_record *r)
+{
+    struct call nobody = {.state = CALL_UNSEEN, .done = true};
+    bool work =
+        r->kind == GPU_KERNEL || r->kind == GPU_COPY || r->kind == GPU_FILL || r->kind == GPU_GRAPH;
+    if (work && window_room(w, in->shared))
+        work_row(in, w, &nobody, r, 0);
 }
 
 void join_node(const struct record_owner *owner, const struct record *r)

@@ -25,6 +25,9 @@ struct join_windows {
 /* Takes a record of CUPTI. */
 void join_take(const struct join_windows *in, const struct gpu_record *r);
 
+/* Writes a kernel, copy, fill or graph into the window: in its stream's row, without its call. */
+void join_alone(const struct join_windows *in, struct window *w, const struct gpu_record *r);
+
 /* Takes a span that has ended into the timeline of its thread. True: it is a hooked call that waits
  * for CUPTI's record, so its row is not written now. reported: CUPTI recorded calls at that
  * time. */

@@ -135,7 +135,9 @@ static void put_account(struct window *w, const struct window_shared *shared, st
     if (w->flight) {
         buf_puts(b, "\"flight\": {\"reason\": ");
         json_string(b, w->reason ? w->reason : "", w->reason ? strlen(w->reason) : 0);
-        buf_printf(b, ", \"dropped\": %llu", (unsigned long long)w->dropped);
+        /* the rows of small pids have other numbers */
+        buf_printf(b, ", \"pid\": %d, \"dropped\": %llu", (int)getpid(),
+                   (unsigned long long)w->dropped);
         if (w->threads)
             buf_put(b, w->threads->data, w->threads->len);
         buf_puts(b, "}, ");

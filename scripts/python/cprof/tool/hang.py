@@ -74,7 +74,7 @@ def _seconds(ns: int) -> str:
 
 def _doing(state: State, latest: int) -> str:
     """What the rank does, in a few words."""
-    process = state.process()
+    process = state.process
     if process == "stopped":
         return "is stopped (SIGSTOP)"
     if state.ended:
@@ -150,7 +150,7 @@ class Ranks:
     @property
     def hang(self) -> bool:
         """Whether there is a sign of a hang: a rank that says so, has ended, is stopped or gone, or a transfer that is open for long."""
-        return any(state.hangs or state.ended or state.process() or any(
+        return any(state.hangs or state.ended or state.process or any(
             state.at - state.groups[group][number].start > LONG_NS for group, number in state.waits().items()) for state in self.states.values())
 
 
@@ -267,7 +267,7 @@ def _unknown(ranks: Ranks) -> Iterator[str]:
     """What the files do not tell."""
     if ranks.absent:
         yield f"{_ranks(ranks.absent)} left no file: a lost host, a rank that ended normally, or a folder that is not here"
-    blind = [rank for rank, state in ranks.states.items() if state.main() is None and not state.process() and not state.ended]
+    blind = [rank for rank, state in ranks.states.items() if state.main() is None and not state.process and not state.ended]
     if blind:
         yield f"{_ranks(blind)} told nothing of {'its' if len(blind) == 1 else 'their'} threads: a recorder looks at them when no step has ended for CPROF_FLIGHT_HANG_S"
     parts = [rank for rank, state in ranks.states.items() if state.unknown or any(not ranks.known(group) for group in state.waits())]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the flight recorder left of each rank: where it stands, its transfers, and what its threads do."""
 
+import contextlib
+import functools
 import glob
 import os
 import re
@@ -14,6 +16,7 @@ from cprof.tool import Problem, said
 from cprof.tool.collectives import STEP, base_of, ns_of, rank_of, world_of
 from cprof.tool.reader import open_trace
 from cprof.tool.steps import on_our_row
+from cprof.tool.writers import writer_of
 
 FOLDER, WITHIN = "flight", "torch_traces"
 LIVE = re.compile(r"rank(\d{1,6})\.flight$")
@@ -55,7 +58,7 @@ class State:
         self.groups: Dict[Group, Dict[int, Transfer]] = {}  # by number; the newest ones
         self.unknown: List[Transfer] = []                   # open transfers between two ranks, or with an unknown group
         self.step: Optional[int] = None                     # the last one that ended
-        self.pid, self._last = 0, 0
+        self._last = 0
         with open_trace(path) as trace:
             trace.past_large = True
             for block in trace.blocks():
@@ -74,8 +77,8 @@ class State:
         self.began = base + ns_of(meta.get("recorded_from"))  # when the process began to record
         self.at = base + ns_of(flight["threads_at"]) if "threads_at" in flight else base + self._last
         self.groups = {group: {n: one.moved(base) for n, one in by_number.items()} for group, by_number in self.groups.items()}
-        if self.threads and not self.pid and type(self.threads[0].get("tid")) is int:
-            self.pid = self.threads[0]["tid"]
+        pid = flight.get("pid")
+        self.pid: int = pid if type(pid) is int else 0  # as the process itself sees it; 0: unknown
         self._ended = {group: max(by_number) for group, by_number in self.groups.items()}
         self._waits = {group: min(n for n, one in by_number.items() if one.end is None) for group, by_number in self.groups.items()
                        if any(one.end is None for one in by_number.values())}
@@ -89,8 +92,6 @@ class State:
         self._last = max(self._last, end)
         args = event.get("args")
         args = args if type(args) is dict else {}
-        if type(event.get("pid")) is int:
-            self.pid = event["pid"]
         step = STEP.match(name)
         if step and on_our_row(event):
             self.step = max(int(step[1]), -1 if self.step is None else self.step)
@@ -131,15 +132,18 @@ class State:
         """The last number that it entered; -1: none is known."""
         return self._ended.get(group, -1)
 
+    @functools.cached_property
     def process(self) -> str:
         """What the kernel says of the process, if it is one of this machine: "stopped", "gone", "" if there is nothing to say."""
         if not self.live or self.host != socket.gethostname() or self.pid <= 0:
             return ""
-        try:
-            state = read_text(f"/proc/{self.pid}/stat").rpartition(") ")[2][:1]
-        except OSError:
+        pid = writer_of(self.path, self.pid)
+        if pid is None:
             return "gone"
-        return "stopped" if state in ("T", "t") else "gone" if state == "Z" else ""
+        with contextlib.suppress(OSError):
+            if read_text(f"/proc/{pid}/stat").rpartition(") ")[2][:1] in ("T", "t"):
+                return "stopped"
+        return ""
 
     def main(self) -> Optional[Dict[str, Any]]:
         """The main thread, if it is known what it did."""

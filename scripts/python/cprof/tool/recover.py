@@ -20,7 +20,7 @@ import os
 import re
 import stat
 import zlib
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof._untrusted import open_regular, printable
 from cprof.tool import BAD_INPUT, Problem, note, said
@@ -367,6 +367,8 @@ class Trace:
         account.pop("recovered", None)
         account["recovered"] = {"from": os.path.basename(self.path), "size": self.size, "bytes_lost": lost_bytes,
                                 "account": "missing" if known is None else "whole" if whole else "as of the last flush"}
+        if self.path.endswith(FLIGHT):  # another run's file has the same name
+            account["recovered"]["recorded_from"] = self.head.get("recorded_from")
         return account
 
 
@@ -450,7 +452,7 @@ def _name(temporary: str, wanted: str, exact: bool, origin: Dict[str, Any]) -> T
         before = {} if exact else _origin(path)
         if before == origin:
             return path, False
-        if before.get("from") == origin["from"]:
+        if before.get("from") == origin["from"] and before.get("recorded_from") == origin.get("recorded_from"):
             raise Problem(f"holds an earlier state of {origin['from']}: remove it, or give another name by --output", path)
     raise Problem("is there already; nothing is replaced", wanted)
 
@@ -482,8 +484,17 @@ def _prestep_name(path: str, rank: Any, packed: bool) -> str:
     return os.path.join(os.path.dirname(path), f"rank{number}.0.pt.trace.json{'.gz' * packed}")
 
 
-def recover(path: str, output: Optional[str] = None) -> str:
-    """Writes the trace and prints what it holds. Returns its path."""
+class Made(NamedTuple):
+    """A complete trace, and what is known of it. new: it was not made before."""
+    path: str
+    new: bool
+    trace: Trace
+    lost: int
+    account: Dict[str, Any]
+
+
+def make(path: str, output: Optional[str] = None) -> Made:
+    """Writes the complete trace of an open file under a new name."""
     match = PART.fullmatch(path)
     os.stat(path)  # a missing file is a different error than a wrong name
     if match is None and output is None:
@@ -502,10 +513,16 @@ def recover(path: str, output: Optional[str] = None) -> str:
                 with gzip.GzipFile("", "wb", 1, raw, 0) if packed else contextlib.nullcontext(raw) as out:
                     lost, account = _write(trace, text, out, int(match["step"] or 0) if match else None)
         named, new = _name(whole, wanted or _prestep_name(path, trace.rank, text.gzip), output is not None, account["recovered"])
-    if not new:
-        note("was made from this file before, and stays as it is", named)
-    _tell(named, trace, lost, account)
-    return named
+    return Made(named, new, trace, lost, account)
+
+
+def recover(path: str, output: Optional[str] = None) -> str:
+    """Writes the complete trace and prints what it holds. Returns its path."""
+    made = make(path, output)
+    if not made.new:
+        note("was made from this file before, and stays as it is", made.path)
+    _tell(made.path, made.trace, made.lost, made.account)
+    return made.path
 
 
 def _remove_copy(path: str) -> None:

@@ -25,6 +25,7 @@ from cprof.tool.writers import being_written
 MOST_LINES = 12
 ASK_DOCTOR = " (cprof doctor tells what may be in the way)"
 STEP_RANGES = 3             # most ranges of steps in a rank's line
+FLIGHTS_READ_BYTES = 64 << 20  # more of the flight recorders' files are left as they are, for the same reason
 RANKS_READ_BYTES = 64 << 20  # larger traces take longer to compare than people wait for a prompt
 
 
@@ -199,6 +200,17 @@ def _open_windows(paths: List[str]) -> List[str]:
             _files(sorted(written), "still being written"))
 
 
+def _flights(paths: List[str]) -> List[str]:
+    """Makes ordinary traces of the files that killed processes left, and returns a line about them, or nothing without files."""
+    from cprof.tool.recover import make
+    made, size = [], 0
+    for path in paths:
+        size += Trace(path, None).size
+        with contextlib.suppress(Problem, OSError):
+            made.append(make(path).path if size <= FLIGHTS_READ_BYTES else path)
+    return _files(made, "killed, and its last steps are there as a trace")
+
+
 def _gone(count: int, uploads: List[str]) -> List[str]:
     if not count:
         return []
@@ -209,7 +221,7 @@ def _gone(count: int, uploads: List[str]) -> List[str]:
 
 def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str, Any]], code: int) -> None:
     """Prints the lines. code: the program's exit code, negative after a signal. lines: those of the report."""
-    state = watch.state()
+    state, flights = watch.state(), watch.flights()
     about = {line["path"]: line for line in itertools.chain(watch.saved(), lines) if "path" in line}
     closed = sorted(set(state.closed) | {path for path in about if os.path.exists(path)}, key=natural)
     traces = [Trace(path, about.get(path)) for path in closed]
@@ -218,12 +230,12 @@ def tell_end(watch: Watch, environment: Mapping[str, str], lines: List[Dict[str,
         ranks[one.rank].append(one)
     several = len(ranks) > 1
     said = (_ranks(traces) if several else []) + _gone(watch.gone(), watch.uploads()) + _open_windows(state.open)
-    said += _files(watch.flights(), "killed, and its last steps are there as a trace")
+    said += _flights(flights)
     if not traces and not said:
         note(f"no trace was written: {_why_none(watch, environment, lines, code)}")
     commands = next_commands(traces, several) if traces else []
-    if len(watch.flights()) > 1:
-        commands.append(f"  {command_name()} hang {shlex.quote(os.path.dirname(watch.flights()[0]))}  # which rank the others waited for")
+    if len(flights) > 1:
+        commands.append(f"  {command_name()} hang {shlex.quote(os.path.dirname(flights[0]))}  # which rank the others waited for")
     room = MOST_LINES - len(said) - len(commands)
     shown_ranks = sorted(ranks)[:room if len(ranks) <= room else room - 1]
     for rank in shown_ranks:

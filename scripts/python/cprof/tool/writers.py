@@ -41,6 +41,16 @@ def being_written(paths: Iterable[str]) -> Dict[str, str]:
     return found
 
 
+def writer_of(path: str, pid: int) -> Optional[int]:
+    """The process that keeps changing this file, which it does while it lives, and sees itself as `pid`. 0: it cannot be seen from here. None:
+    there is none."""
+    here = _own_pid(str(pid)) == pid and _has_writer(str(pid))
+    seen = _older([pid], path) if here else []
+    seen = seen or _older(_writers_here({pid}).get(pid, []), path)
+    changed = stamp(path)
+    return seen[0] if seen else 0 if changed and abs(time.time() - changed[2] / 1e9) < LOOK_S else None
+
+
 def _older(processes: List[int], path: str) -> List[int]:
     """Those of the processes that began before the last change of the file: pids are reused, in containers soon."""
     found = stamp(path)
