@@ -11,7 +11,7 @@ _cprof() {
         env) words="--help --library --help-all --skip-first --wait --warmup --active --repeat --skip-first-wait --no-skip-first-wait --schedule-scope --steps --step --folder --filename --run-name --overwrite --no-overwrite --use-gzip --no-use-gzip --num-traces-to-keep --remote-file-name --remote-url --tensorboard-dir --tensorboard-worker --on-trace-ready --upload-deadline-ms --trace-handlers --activities --gpu-graphs --record-shapes --no-record-shapes --profile-memory --no-profile-memory --with-stack --no-with-stack --native-stack --no-native-stack --stack-args --max-stacks --with-flops --no-with-flops --with-modules --no-with-modules --peak-tflops --trace-children --no-trace-children --trigger --torch-path --flight --flight-what --flight-slow --flight-hang-s --metrics --enabled --no-enabled --log --ring-kb --gpu-buffer-kb --gpu-dump --max-trace-mb --top-mb --drain-deadline-ms" ;;
         doctor) words="--help --library" ;;
         open) words="--help --offline --no-browser --keep --port" ;;
-        merge) words="--help --output --force --manifest --jobs" ;;
+        merge) words="--help --output --force --ranks --steps --only --large --manifest --jobs" ;;
         ranks) words="--help --json --steps" ;;
         recover) words="--help --output --delete --force" ;;
         trigger) words="--help --all-ranks --steps --from --seconds --last --status --timeout" ;;

@@ -2,12 +2,16 @@
 """Makes one trace of the traces of several ranks, for Perfetto.
 
     cprof merge rank*.pt.trace.json -o merged.json.gz
+    cprof merge rank*.pt.trace.json --ranks 0-7 --steps 10-13 --only kernel,user_annotation -o merged.json.gz
     cprof merge rank*.pt.trace.json --manifest -o merged.tar
 
 Each process of a rank and each of its GPUs gets a process row of its own, named and sorted by rank. Arrows and asynchronous
 ranges of two ranks stay apart. All times count from one base. Ranks of one host share its clock. Clocks of several hosts are
 aligned by the ends of the collectives in which both took part, and the remaining error is reported. Any input may be gzip. The
 merged trace is gzip if its name ends in .gz. Memory does not grow with the files.
+
+--ranks, --steps and --only leave events out. Steps count for each rank by its own steps. Rows of steps stay with --only, and
+arrows go unless their category (ac2g, fwdbwd) is named. More than 2 GB of text are written with --large only.
 
 With --manifest the traces go unchanged into a tar, with a perfetto_manifest that has the rank and the clock offset of each.
 Perfetto v58 and later opens such a tar, in the browser and as trace_processor.
@@ -18,15 +22,17 @@ import argparse
 import contextlib
 import gzip
 import hashlib
+import itertools
 import json
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from cprof._untrusted import open_regular
 from cprof.tool import TOO_DEEP, Problem, archive, note, screen
+from cprof.tool.chosen_events import COUNTER, Choice, Filter, categories_of, Ranges, is_in, ranges_of, shares
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
@@ -40,7 +46,7 @@ OTHERS = 5_000        # the first number of a rank's other processes
 CHUNK = 1 << 20
 LEVEL = 1             # of gzip, as in cprof's own traces
 MOST_JOBS = 8
-LARGE = 2 << 30       # bytes of text that are probably too much for Perfetto in a browser
+LARGE = 2_000_000_000  # bytes of text that are probably too much for Perfetto in a browser
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False).encode
 
@@ -50,6 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the merged trace; gzip if it ends in .gz")
     parser.add_argument("--force", "-f", action="store_true", help="replace FILE if it is there")
+    parser.add_argument("--ranks", metavar="N,N-M", help="these ranks only")
+    parser.add_argument("--steps", metavar="N,N-M", help="what happened in these steps only")
+    parser.add_argument("--only", metavar="CATEGORIES", help=f"events of these categories only, such as kernel,cpu_op; {COUNTER}: counters")
+    parser.add_argument("--large", action="store_true", help="write more than 2 GB of text, too")
     parser.add_argument("--manifest", action="store_true",
                         help="write a tar of the unchanged traces with a perfetto_manifest (Perfetto v58 and later)")
     parser.add_argument("--jobs", "-j", type=int, default=0, metavar="N",
@@ -69,6 +79,12 @@ class Part(NamedTuple):
     several_hosts: bool
     gzip: bool
     pids: Dict[Any, int] = {}  # new numbers that processes of the rank already have
+    choice: Choice = Choice()
+    limit: float = LARGE       # bytes of text
+
+
+class TooLarge(Exception):
+    """The merged trace would have more than the limit."""
 
 
 class Done(NamedTuple):
@@ -78,6 +94,7 @@ class Done(NamedTuple):
     events: int
     size: int            # bytes of text
     pids: Dict[Any, int] = {}
+    categories: FrozenSet[str] = frozenset()  # if only some were wanted: those that are there
 
 
 # ---- one rank's events ----
@@ -212,27 +229,49 @@ def _from_lines(part: Part, rewriter: Rewriter, out: Any, progress: Progress) ->
             data = move(block, rewriter.pids, rewriter.pid, rewriter.suffix.encode(), part.shift_ns, as_json) or as_json(block)
             out.write(data)
             events += block.count(b"\n")
-            size += len(data)
+            size = _within(part, size + len(data))
     return Done(trace.metadata, [], events, size)
+
+
+def _within(part: Part, size: int) -> int:
+    if size > part.limit:
+        raise TooLarge
+    return size
 
 
 def _from_json(part: Part, rewriter: Rewriter, out: Any, progress: Progress) -> Done:
     """Writes a part of any form, by JSON."""
     events = size = 0
+    seen: Set[str] = set()
+    spans = _spans_of(part)
+    chosen = Filter(part.choice.only, spans)
     with open_trace(part.path, progress=progress) as trace:
-        for block in trace.blocks():
-            data = _json_of(block, rewriter)
+        for block in itertools.chain(trace.blocks(), [None]):
+            if part.choice.only is not None:
+                seen.update(category for event in block or () for category in categories_of(event))
+            wanted = block if part.choice.is_all else list(chosen.rest() if block is None else chosen(block))
+            data = _json_of(wanted or (), rewriter)
             out.write(data)
-            events += len(block)
-            size += len(data)
-    return Done(dict(trace.metadata), trace.remarks(), events, size)
+            events += len(wanted or ())
+            size = _within(part, size + len(data))
+    none = [f"has none of the steps {part.choice.steps_text}"] if spans == [] else []
+    return Done(dict(trace.metadata), trace.remarks() + none, events, size, categories=frozenset(seen))
+
+
+def _spans_of(part: Part) -> Optional[List[Tuple[int, int]]]:
+    """The times of the wanted steps as the trace counts them; None: of all."""
+    steps = part.choice.steps
+    if steps is None:
+        return None
+    times = Times(part.path, part.index).read(progress=False)
+    return [(start - times.base, end - times.base) for n, (start, end) in times.steps.items() if is_in(n, steps)]
 
 
 def write_part(job: Any, tell: Optional[Callable[[int], Any]] = None) -> Done:
     """Writes a part's events, each followed by a comma. Of several parts, each runs in a process of its own, which now and then calls `tell` with the
     bytes read."""
     part, output = job
-    for as_lines in (True, False):
+    for as_lines in (True, False) if part.choice.is_all else (False,):
         rewriter = Rewriter(part)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(output)  # an earlier try
@@ -287,6 +326,14 @@ def parts_of(paths: List[str], zipped: bool) -> List[Part]:
             for index, (n, host, base) in enumerate(zip(order, hosts, bases))]
 
 
+def chosen_parts(parts: List[Part], ranks: Optional[Ranges]) -> List[Part]:
+    """Those of the ranks, numbered anew."""
+    chosen = [part for part in parts if ranks is None or is_in(part.rank, ranks)]
+    if not chosen:
+        raise Problem(f"--ranks: no trace is of such a rank; there are {', '.join(str(rank) for rank in sorted({part.rank for part in parts})[:20])}")
+    return [part._replace(index=n, count=len(chosen)) for n, part in enumerate(chosen)]
+
+
 def clock_text(host: str, clock: Clock) -> str:
     """The text about the correction of a host's clock."""
     if clock.source == "collective ends":
@@ -326,7 +373,7 @@ def _tail(parts: List[Part], done: List[Done], name: str) -> str:
 
 
 def _write_all(parts: List[Part], folder: str, jobs: int) -> List[Done]:
-    """Writes each part into a file of its own."""
+    """Writes each part into a file of its own. Raises TooLarge before there are many more bytes than the limit."""
     done = _write(parts, folder, jobs)
     again = _otherwise_numbered(parts, done)
     if again:
@@ -353,7 +400,11 @@ def _otherwise_numbered(parts: List[Part], done: List[Done]) -> List[Part]:
 def _write(parts: List[Part], folder: str, jobs: int) -> List[Done]:
     work = [(part, os.path.join(folder, str(part.index))) for part in parts]
     if jobs == 1:
-        return [write_part(job) for job in work]
+        done: List[Done] = []
+        for job in work:
+            done.append(write_part(job))
+            _within(parts[0], sum(one.size for one in done))
+        return done
     with Progress("merging", sum(_size(part.path) for part in parts)) as progress:
         return _write_by_workers(parts, work, jobs, progress)
 
@@ -390,6 +441,7 @@ def _write_by_workers(parts: List[Part], work: List[Any], jobs: int, progress: P
                 if isinstance(result, BaseException):
                     raise result
                 done[index] = result
+                _within(parts[0], sum(one.size for one in done if one))
     finally:
         for _, process in running.values():
             process.kill()
@@ -438,11 +490,25 @@ def _put(out: Any, text: str, zipped: bool) -> None:
     out.write(gzip.compress(data, LEVEL) if zipped else data)
 
 
-def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> List[Part]:
-    """Writes the merged trace, and returns its parts. The file appears when it is whole."""
+def _refuse(part: Part) -> None:
+    """Says what may be left out."""
+    with open_trace(part.path) as trace:
+        largest = ", ".join(f"{share:.0%} {name}" for name, share in shares(trace)[:4])
+    raise Problem(f"would have more than {part.limit / 1e9:.0f} GB of text, which Perfetto may not load in a browser. Leave out ranks (--ranks 0-7), steps "
+                  f"(--steps 10-13) or categories (--only kernel,user_annotation; of rank {part.rank}'s events are {largest}), or write it by --large")
+
+
+def _tell_missing(choice: Choice, done: List[Done]) -> None:
+    """Names the wanted categories that no trace has."""
+    there = frozenset().union(*(one.categories for one in done))
+    missing = sorted((choice.only or frozenset()) - there)
+    if missing:
+        note(f"no event has the category {', '.join(missing)}; there are: {', '.join(sorted(there))}")
+
+
+def _merge(parts: List[Part], output: str, force: bool, jobs: int) -> List[Done]:
     with appearing(output, force) as (folder, out):
         zipped = output.endswith(".gz")
-        parts = parts_of(paths, zipped)
         jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(parts), MOST_JOBS if not jobs else jobs))
         done = _write_all(parts, folder, jobs)
         pieces = [os.path.join(folder, str(part.index)) for part in parts]
@@ -455,11 +521,22 @@ def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0) -> 
                         progress.add(len(data))
                 os.unlink(name)
             _put(out, _tail(parts, done, output), zipped)
+    return done
+
+
+def merge(paths: List[str], output: str, force: bool = False, jobs: int = 0, choice: Choice = Choice(), ranks: Optional[Ranges] = None,
+          limit: float = LARGE) -> List[Part]:
+    """Writes the merged trace, and returns its parts. The file appears when it is whole."""
+    parts = chosen_parts(parts_of(paths, output.endswith(".gz")), ranks)
+    parts = [part._replace(choice=choice, limit=limit) for part in parts]
+    try:
+        done = _merge(parts, output, force, jobs)
+    except TooLarge:
+        _refuse(parts[0])
+    _tell_missing(choice, done)
     for part, one in zip(parts, done):
         for text in one.notes:
             note(text, part.path)
-    if sum(one.size for one in done) > LARGE:
-        note(f"{sum(one.size for one in done) / 1e9:.1f} GB of text: a browser may not have the memory for it", output)
     return parts
 
 
@@ -470,13 +547,18 @@ def run(args: argparse.Namespace) -> int:
     keep_apart(args.output, args.traces)
     if args.output == "-":
         raise Problem("a merged trace is a file, stdout only gets its name: --output NAME", "-")
+    ranks = ranges_of(args.ranks, "--ranks") if args.ranks else None
+    choice = Choice(ranges_of(args.steps, "--steps") if args.steps else None,
+                    frozenset(filter(None, map(str.strip, args.only.split(",")))) if args.only else None)
     if args.manifest:
+        if not choice.is_all:
+            raise Problem("--manifest keeps the traces as they are: no --steps and no --only")
         if not args.output.endswith(".tar"):
             raise Problem("--manifest writes a tar: its name must end in .tar", args.output)
-        parts = parts_of(args.traces, False)
+        parts = chosen_parts(parts_of(args.traces, False), ranks)
         archive.write(parts, args.output, args.force)
     else:
-        parts = merge(args.traces, args.output, args.force, args.jobs)
+        parts = merge(args.traces, args.output, args.force, args.jobs, choice, ranks, float("inf") if args.large else LARGE)
     twice = sorted({part.rank for part in parts if sum(1 for other in parts if other.rank == part.rank) > 1})
     if twice and not args.manifest:
         note(f"several traces of rank {', '.join(map(str, twice))}: they share its rows")
