@@ -74,6 +74,7 @@ UNSEEN static void pool_open(void *at, size_t size)
     const struct thread_log *log = at;
     explore_quiet(&log->ring.tail, CONSUMER);
     explore_quiet(&log->ring.head, OTHERS);
+    explore_quiet(&log->ring.room, ALL);
     explore_quiet(&log->torch_thread, CONSUMER);
     explore_quiet(&log->depth, ALL);
     explore_quiet(&log->tid, 0);
@@ -237,6 +238,7 @@ UNSEEN static void reset_threads(void)
     explore_ignore(&past_end, sizeof past_end);
     explore_ignore(&errno, sizeof errno);
     explore_quiet(&ready, ALL);
+    explore_pass_over(&halved);  /* does not change here */
     explore_pass_over(&n_ended); /* far below its limit */
     explore_pass_over(&slab_next);
     if (!thread_log_start(SLOTS * RECORD_SLOT))
