@@ -18,12 +18,13 @@ struct record *record_new(enum record_kind kind, enum category category, const c
                           enum record_data data_kind, const void *data, size_t n)
 {
     size_t text_len = strlen(text);
-    struct record *r = calloc(1, sizeof *r + text_len + n);
+    uint64_t slots = record_slots(text_len, n, 0);
+    struct record *r = calloc(slots, RECORD_SLOT); /* readers may copy whole slots */
     ck_assert_ptr_nonnull(r);
     r->kind = (uint8_t)kind;
     r->category = (uint8_t)category;
     r->data_kind = (uint8_t)data_kind;
-    r->slots = (uint32_t)record_slots(text_len, n, 0) & 0xffffffu;
+    r->slots = (uint32_t)slots & 0xffffffu;
     r->op.sequence = -1;
     r->name = (uint32_t)text_len;
     r->data_len = (uint32_t)n;
