@@ -26,10 +26,10 @@
 #define SLOW_NS      100000000u /* what a slow step takes more than the median, at least */
 #define HOUR_NS      3600000000000u
 #define SECOND_NS    1000000000u
-#define SAVES_HOUR   4          /* without being asked */
-#define ERRORS_MOST  2          /* of transfers, in a process */
-#define IDLE_SHARE   50         /* below a fiftieth of a processor, a process does nothing */
-#define IDLE_BYTES   (1u << 20) /* what it reads and writes meanwhile, at most */
+#define SAVES_HOUR   4         /* for each cause, without being asked */
+#define ERRORS_MOST  2         /* of transfers, in a process */
+#define IDLE_SHARE   50        /* below a fiftieth of a processor, a process does nothing */
+#define IDLE_BYTES   (1 << 20) /* what it reads and writes meanwhile, at most */
 
 static struct window_shared *shared;
 static const struct flight_options *options; /* NULL: there is no recorder, or it is off for good */
@@ -292,21 +292,27 @@ bool writer_flight_save(char *path, size_t size)
     return done;
 }
 
-/* Saves without being asked, at most SAVES_HOUR times an hour. */
+/* Saves without being asked, at most SAVES_HOUR times an hour for each cause: slow steps must not
+ * use up what a hang needs. */
 static void save_unasked(const char *reason)
 {
-    static uint64_t times[SAVES_HOUR]; /* of the last ones */
-    static unsigned n;
-    uint64_t ns = clock_monotonic_ns(), *oldest = &times[n % SAVES_HOUR];
+    static struct {
+        uint64_t times[SAVES_HOUR]; /* of the last ones */
+        unsigned n;
+        bool told;
+    } of_cause[FLIGHT_CAUSES], *c;
+    c = &of_cause[wanted_cause];
+    uint64_t ns = clock_monotonic_ns(), *oldest = &c->times[c->n % SAVES_HOUR];
     if (*oldest && ns - *oldest < HOUR_NS) {
-        if (once_here())
-            log_info("flight recorder not saved (%s): it was saved %d times within an hour", reason,
+        if (!c->told)
+            log_info("flight recorder not saved (%s): %d of this kind were within an hour", reason,
                      SAVES_HOUR);
+        c->told = true;
         return;
     }
     char to[PATH_MAX];
     *oldest = ns;
-    n++;
+    c->n++;
     save(wanted_cause, reason, to);
 }
 
@@ -367,9 +373,16 @@ static struct progress progress_now(void)
     return p;
 }
 
-/* The transfer that has been open longest since before `ticks`. False: none. */
-static bool open_transfer(uint64_t ticks, char *name, size_t size)
+/* A transfer that has not ended. */
+struct open_transfer {
+    uint64_t start; /* ticks; 0: there is none */
+    char name[48];
+};
+
+/* The one that has been open longest. */
+static struct open_transfer oldest_transfer(void)
 {
+    struct open_transfer found = {0};
     for (struct thread_log *log = thread_log_first(); log; log = log->next) {
         uint32_t depth = atomic_load_explicit(&log->depth, memory_order_acquire);
         for (uint32_t i = 0; i < depth && i < SPAN_DEPTH; i++) {
@@ -378,35 +391,36 @@ static bool open_transfer(uint64_t ticks, char *name, size_t size)
                 break;
             struct text text = name_text(span.name, span.text);
             bool transfer = span.category == CAT_COLLECTIVE || is_transfer_range(text.at, text.len);
-            if (!transfer || span.start > ticks)
+            if (!transfer || (found.start && span.start >= found.start))
                 continue;
-            snprintf(name, size, "%.*s", (int)text.len, text.at);
-            return true;
+            found.start = span.start;
+            snprintf(found.name, sizeof found.name, "%.*s", (int)text.len, text.at);
         }
     }
-    return false;
+    return found;
 }
 
 /* Why a step that lasts is a hang, into `wanted`. False: the process works. */
-static bool is_hang(const struct progress *before, uint64_t ns, uint64_t most)
+static bool is_hang(const struct progress *before, const struct open_transfer *transfer,
+                    uint64_t ns, uint64_t most)
 {
-    char transfer[48];
     struct progress after = progress_now();
-    int64_t ran = after.cpu_ns - before->cpu_ns +
-                  (int64_t)(after.work.children_ns - before->work.children_ns);
-    bool still = after.records == before->records &&
-                 after.work.io_bytes - before->work.io_bytes < IDLE_BYTES &&
-                 ran * IDLE_SHARE < (int64_t)(after.at_ns - before->at_ns);
-    uint64_t since = clock_ticks() - (uint64_t)((double)most * 1e-9 * clock_ticks_per_second());
-    if (open_transfer(since, transfer, sizeof transfer)) {
-        want(FLIGHT_HANG, "%s has not ended for %.0f s, in step %lld", transfer,
+    int64_t of_children = (int64_t)(after.work.children_ns - before->work.children_ns);
+    int64_t ran = after.cpu_ns - before->cpu_ns + of_children;
+    /* A child whose end nobody waits for takes its time with it: one has worked. A thread that ends
+     * takes its bytes with it, which is no sign of work. */
+    uint64_t for_ns = after.at_ns - before->at_ns;
+    bool still = after.records == before->records && of_children >= 0 && for_ns > most / 3 &&
+                 (int64_t)(after.work.io_bytes - before->work.io_bytes) < IDLE_BYTES &&
+                 ran * IDLE_SHARE < (int64_t)for_ns;
+    bool open = transfer->start && ns_between(transfer->start, clock_ticks()) >= most;
+    if (open)
+        want(FLIGHT_HANG, "%s has not ended for %.0f s, in step %lld", transfer->name,
              (double)most * 1e-9, (long long)now.step);
-        return true;
-    }
-    if (still)
+    else if (still && seen.n)
         want(FLIGHT_HANG, "nothing runs and step %lld has not ended for %.0f s",
              (long long)now.step, (double)ns * 1e-9);
-    return still;
+    return open || (still && seen.n);
 }
 
 /* Saves once where no step ends. While the process works, it looks again after the same time. */
@@ -421,7 +435,7 @@ static void look_for_hang(void)
     uint64_t ns = ns_between(now.ticks, clock_ticks()), most = options->hang_ns;
     double slow = options->slow * (double)median();
     most = (double)most < slow ? (uint64_t)slow : most;
-    if (!options->hang_ns || !seen.n || told == now.step)
+    if (!options->hang_ns || told == now.step)
         return;
     if (look.step != now.step) {
         memset(&look, 0, sizeof look);
@@ -438,17 +452,21 @@ static void look_for_hang(void)
     }
     if (ns < look.due)
         return;
-    take_threads();
-    if (is_hang(&look.before, ns, most)) {
+    struct open_transfer transfer = oldest_transfer();
+    if (transfer.start || seen.n)
+        take_threads();
+    if (is_hang(&look.before, &transfer, ns, most)) {
         told = now.step;
         return;
     }
-    if (!look.said)
+    if (!look.said && seen.n)
         log_info("no step for %.0f s, still working (step %lld)", (double)ns * 1e-9,
                  (long long)now.step);
     look.said = true;
     look.begun = look.looked = false;
-    look.due = ns + most;
+    /* once the transfer has lasted as long */
+    uint64_t began = transfer.start ? ns - ns_between(transfer.start, clock_ticks()) : ns;
+    look.due = began + most > ns + SECOND_NS ? began + most : ns + SECOND_NS;
 }
 
 static void look_for_error(void)
@@ -559,15 +577,17 @@ void flight_work(const struct join_windows *in, const struct gpu_record *r)
 
 void flight_end(void)
 {
-    char reason[64], to[PATH_MAX];
+    char reason[256], to[PATH_MAX];
     const char *what = atomic_load(&end_what);
     if (!flight)
         return;
     int number = atomic_load(&end_number);
-    snprintf(reason, sizeof reason, number < 0 ? "%s" : "%s %d", what ? what : "", number);
     if (what && !threads.len)
         take_threads();
     look_for_error();
+    int n = snprintf(reason, sizeof reason, number < 0 ? "%s" : "%s %d", what ? what : "", number);
+    if (wanted[0])
+        snprintf(reason + n, sizeof reason - (size_t)n, "; %s", wanted);
     if (what)
         save(FLIGHT_END, reason, to);
     else if (wanted[0])

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "writer/base/base.h"
@@ -18,7 +20,8 @@
 
 #define STEPS_SEEN 1024u /* the last steps, for the quantiles */
 #define DEVICES    16u
-#define FIRST_LINE "# cprof process " /* of each file; the number of the process follows */
+/* Of each file; the number of the process, and that of its namespace of processes follow. */
+#define FIRST_LINE "# cprof process "
 #define SECOND_NS  1000000000u
 #define DIGITS     9
 
@@ -62,6 +65,14 @@ static void give_up(const char *why)
     options = NULL;
 }
 
+/* Such as a full disk: the next time may be better. */
+static void fail(const char *why)
+{
+    if (once_here())
+        log_warn("%s: cannot write the metrics: %s; it is tried again every %d s", path, why,
+                 METRICS_S);
+}
+
 /* ---- counting ---- */
 
 void metrics_edge(const struct step_edge *edge)
@@ -99,14 +110,20 @@ static int by_size(const void *a, const void *b)
 
 static char labels[640]; /* those of every sample, without braces */
 
-/* A label's value, escaped and cut. */
+/* A label's value, escaped and cut. What is no UTF-8 becomes U+FFFD: readers refuse it. */
 static void put_value(char *out, size_t size, const char *text)
 {
-    size_t used = 0;
-    for (; *text && used + 3 < size; text++) {
+    size_t used = 0, left = strlen(text);
+    while (left > 0 && used + 5 < size) {
+        size_t n = json_utf8_length(text, left), taken = n ? n : 1;
+        const char *from = n ? text : *text == '\n' ? "n" : "\xef\xbf\xbd";
+        size_t len = n ? n : *from == 'n' ? 1 : 3;
         if (*text == '"' || *text == '\\' || *text == '\n')
             out[used++] = '\\';
-        out[used++] = *text == '\n' ? 'n' : *text;
+        memcpy(out + used, from, len);
+        used += len;
+        text += taken;
+        left -= taken;
     }
     out[used] = '\0';
 }
@@ -240,10 +257,17 @@ static void put_flight(struct buf *b)
     }
 }
 
+/* The number of the namespace in which this process has its number; 0: unknown. */
+static unsigned long namespace_now(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (unsigned long)st.st_ino : 0;
+}
+
 static void put_all(struct buf *b)
 {
     make_labels();
-    buf_printf(b, FIRST_LINE "%ld\n", (long)getpid());
+    buf_printf(b, FIRST_LINE "%ld %lu\n", (long)getpid(), namespace_now());
     head(b, "cprof_info", "gauge", "The version of cprof.");
     sample(b, "cprof_info", "version=\"" CPROF_VERSION "\"", 1);
     put_steps(b);
@@ -255,6 +279,14 @@ static void put_all(struct buf *b)
 }
 
 /* ---- the file ---- */
+
+/* Whether its process does not write it any more, whoever has that process's number now. */
+static bool is_old(const struct stat *st)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec - st->st_mtim.tv_sec > 3 * METRICS_S;
+}
 
 /* Whether the file at `path` may be replaced: it is the one of the last time, or one that a process
  * of this user left that is gone. Else *why. */
@@ -273,9 +305,12 @@ static bool is_ours(const char **why)
         !read_file(path, text, sizeof text) ||
         strncmp(text, FIRST_LINE, sizeof FIRST_LINE - 1) != 0)
         return false;
-    long pid = strtol(text + sizeof FIRST_LINE - 1, NULL, 10);
+    char *end;
+    long pid = strtol(text + sizeof FIRST_LINE - 1, &end, 10);
+    bool seen = strtoul(end, NULL, 10) == namespace_now();
     *why = "another process writes this file; {rank} in the name tells them apart";
-    return pid <= 0 || pid == getpid() || (syscall(SYS_kill, pid, 0) != 0 && errno == ESRCH);
+    bool gone = pid == getpid() || (syscall(SYS_kill, pid, 0) != 0 && errno == ESRCH);
+    return pid <= 0 || (seen && gone) || is_old(&st);
 }
 
 /* Writes the text to a new file beside `path` and gives it the name. 0 or errno. */
@@ -318,7 +353,7 @@ static void write_file(void)
     int error = b.failed ? ENOMEM : replace(&b);
     buf_free(&b);
     if (error)
-        give_up(strerror(error));
+        fail(strerror(error));
 }
 
 void metrics_pass(void)

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import tool
-from support import Running, events, load, program, python, run, span_ns, step_numbers, wait_until
+from support import PRELUDE, Running, events, load, program, python, run, span_ns, step_numbers, wait_until
 
 QUIET = dict(SKIP_FIRST=1000000)  # no window: what is there is the recorder's
 
@@ -141,6 +141,8 @@ def test_a_hang_is_saved_and_work_is_not(waits, saved, tmp_path):
 WORKING = {
     "a child": "import subprocess; subprocess.run([sys.executable, '-c', 'import time; t = time.time()\\nwhile time.time() - t < 4: pass'])",
     "children that end": "import subprocess\nt = time.time()\nwhile time.time() - t < 4: subprocess.run(['sh', '-c', 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'])",
+    "children that nobody waits for": "import signal, subprocess\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nt = time.time()\n"
+                                      "while time.time() - t < 4: subprocess.Popen(['sh', '-c', 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done']).wait()",
     "a file": "f = open(os.environ['CPROF_FOLDER'] + '/data', 'wb')\nfor _ in range(40): f.write(b'x' * 200000); f.flush(); time.sleep(0.1)",
 }
 
@@ -156,6 +158,51 @@ def test_a_hang_after_long_work_is_saved(tmp_path):
     code = "steps(30, 0.01)\nt = time.time()\nwhile time.time() - t < 3: pass\ntime.sleep(4)\nsteps(1)"
     done = run(python(code), tmp_path, FLIGHT=1, FLIGHT_HANG_S=2, FLIGHT_SLOW=0, **QUIET)
     assert len(flights(tmp_path)) == 1 and done.err.count("still working") == 1, done.err
+
+
+def test_threads_that_end_are_no_work(tmp_path):
+    """They take the count of what they have read with them."""
+    code = ("import threading\ndef read(n):\n    open('/dev/zero', 'rb').read(4 << 20)\n    time.sleep(0.3 * n)\n"
+            "for n in range(20): threading.Thread(target=read, args=(n,), daemon=True).start()\nsteps(30, 0.01)\ntime.sleep(5)\nsteps(1)")
+    run(python(code), tmp_path, FLIGHT=1, FLIGHT_HANG_S=2, FLIGHT_SLOW=0, **QUIET)
+    assert [told(tmp_path, name)[1].partition(" and")[0] for name in flights(tmp_path)] == ["nothing runs"]
+
+
+def test_slow_steps_do_not_use_up_what_a_hang_needs(tmp_path):
+    code = "for _ in range(6): steps(20, 0.005); time.sleep(0.4)\nsteps(20, 0.005); time.sleep(4); steps(1)"
+    done = run(python(code), tmp_path, FLIGHT=1, FLIGHT_HANG_S=2, **QUIET)
+    reasons = [told(tmp_path, name)[1] for name in flights(tmp_path)]
+    assert sum("times the median" in why for why in reasons) == 4 and sum("nothing runs" in why for why in reasons) == 1, done.err
+
+
+def test_a_transfer_that_hangs_before_the_first_step_is_saved(tmp_path):
+    """A program without a step that does nothing is none that hangs."""
+    run(python("push(b'gloo:all_reduce'); time.sleep(5); pop()"), tmp_path / "transfer", FLIGHT=1, FLIGHT_HANG_S=2)
+    run(python("push(b'work'); time.sleep(4); pop()"), tmp_path / "work", FLIGHT=1, FLIGHT_HANG_S=2)
+    assert [told(tmp_path / "transfer", name)[1] for name in flights(tmp_path / "transfer")] == ["gloo:all_reduce has not ended for 2 s, in step 0"]
+    assert flights(tmp_path / "work") == []
+
+
+def test_the_file_of_a_living_recorder_is_left_alone(tmp_path):
+    """`cprof recover` refuses it, and `cprof run` does not take the process that its program left behind for a killed one."""
+    child = PRELUDE + "steps(400, 0.01)"
+    code = f"import subprocess\nsubprocess.Popen([sys.executable, '-c', {child!r}], env=dict(os.environ, RANK='1', WORLD_SIZE='2'), " \
+           "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\nwhile not os.path.exists(os.environ['CPROF_FOLDER'] + '/flight/rank1.flight'): steps(1, 0.05)\ntime.sleep(0.5)"
+    said = tool.cprof("run", "--folder", tmp_path / "t", "--flight", "1", "--skip-first", "100000", "--", *python(code))
+    assert said.rc == 0 and "still being written: " in said.err and "cut off" not in said.err, said
+    refused = tool.cprof("recover", "--delete", tmp_path / "t/flight/rank1.flight")
+    assert refused.rc == 2 and "is still writing it" in refused.err and flights(tmp_path / "t") == ["rank1.flight"], refused
+    wait_until(lambda: flights(tmp_path / "t") == [], "the end of the process")
+
+
+def test_run_names_a_flight_file_that_cannot_become_a_trace(tmp_path):
+    command = ["run", "--run-name", "r", "--flight", "1", "--skip-first", "100000", "--"]
+    code = "steps(30, 0.02); os.truncate('r/torch_traces/flight/rank0.flight', 300); os.kill(os.getpid(), 9)"
+    said = tool.cprof(*command, *python(code), cwd=tmp_path)
+    assert said.rc == 137 and "cut off, and the flight recorder's file has its last steps: r/torch_traces/flight/rank0.flight (" in said.err, said
+    # the next run names the schedule, not the earlier run, as the reason why there is no trace
+    said = tool.cprof(*command, *python("steps(5)"), cwd=tmp_path)
+    assert said.rc == 0 and "the schedule records none of the program's 5 steps" in said.err, said
 
 
 def test_no_hang_is_looked_for_without_a_time(tmp_path):
@@ -233,7 +280,7 @@ def test_run_makes_a_trace_of_the_last_steps_of_a_killed_program(tmp_path):
                *python("steps(30, 0.02); os.kill(os.getpid(), 9)")]
     for n in range(2):  # the second time the first one's file is there, under another name
         said = tool.cprof(*command)
-        told = [line for line in said.err.splitlines() if "its last steps are there" in line]
+        told = [line for line in said.err.splitlines() if "its last steps are there as a trace" in line]
         assert said.rc == 137 and len(told) == 1 and f"/rank0{f'-{n + 1}' * n}.pt.trace.json (" in told[0] and "more" not in told[0], said
     for name in ("rank0", "rank0-2"):
         numbers = step_numbers(load(tmp_path / f"t/flight/{name}.pt.trace.json"))

@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 
+import support
 from conftest import ROOT
 from servers import free_port
 from support import Running, python, run, wait_until
@@ -76,10 +77,13 @@ def test_sources_that_are_off_are_absent(tmp_path):
         running.process.kill()
     assert names >= {"cprof_info", "cprof_traces_total", "cprof_lost_records_total"}
     assert not {name for name in names if "mfu" in name or "memory" in name or "flight" in name or "samples" in name}
-    # a killed process leaves its file, which the next one replaces
+    # a killed process leaves its file, which the next one replaces, also if somebody else has its number by now
+    for number in (running.process.pid, os.getpid()):
+        (tmp_path / "x.prom").write_text((tmp_path / "x.prom").read_text().replace(f"process {running.process.pid} ", f"process {number} "))
+    os.utime(tmp_path / "x.prom", (1, 1))
     loop = "while not os.path.exists(sys.argv[1]): steps(1, 0.01)"
     with Running(python(loop, tmp_path / "stop"), tmp_path / "t2", METRICS=tmp_path / "x.prom", SKIP_FIRST=1000000) as running:
-        wait_until(lambda: f"process {running.process.pid}\n" in (tmp_path / "x.prom").read_text(), "the file")
+        wait_until(lambda: f"process {running.process.pid} " in (tmp_path / "x.prom").read_text(), "the file")
         done = run(python("steps(100, 0.01)"), tmp_path / "t3", METRICS=tmp_path / "x.prom")
         assert done.rc == 0 and "another process writes this file; {rank} in the name tells them apart" in done.err
         (tmp_path / "stop").touch()
@@ -89,7 +93,7 @@ def test_sources_that_are_off_are_absent(tmp_path):
 
 @pytest.mark.parametrize("what, words", [("text", "there is another file of this name"), ("link", "there is another file of this name"),
                                          ("linked", "there is another file of this name"), ("folder", "there is another file of this name"),
-                                         ("nowhere", "No such file or directory")])
+                                         ("nowhere", "")])
 def test_other_files_are_never_replaced(what, words, tmp_path):
     path, other = tmp_path / "x.prom", tmp_path / "other"
     other.write_text("# cprof process 0\n" if what == "linked" else "mine")
@@ -104,9 +108,28 @@ def test_other_files_are_never_replaced(what, words, tmp_path):
     else:
         path = tmp_path / "none/x.prom"
     done = run(python("steps(50, 0.01)"), tmp_path / "t", METRICS=path, ACTIVE=2)
-    assert done.rc == 0 and len(done.traces) == 1 and f"{path}: no metrics are written: {words}" in done.err, done.err
+    assert done.rc == 0 and len(done.traces) == 1 and words in done.err, done.err
+    assert f"{path}: {'cannot write the metrics: No such file or directory' if what == 'nowhere' else 'no metrics are written: '}" in done.err, done.err
     assert other.read_text() in ("mine", "# cprof process 0\n") and (what == "nowhere" or path.exists())
     assert not [name for name in os.listdir(tmp_path) if "tmp" in name]
+
+
+def test_run_names_are_utf_8(tmp_path):
+    with Running(python("steps(3000, 0.01)"), tmp_path / "t", METRICS=tmp_path / "x.prom", SKIP_FIRST=1000000, RUN_NAME=os.fsdecode(b"n\xff\xc3\xa4")) as running:
+        wait_until((tmp_path / "x.prom").exists, "the file")
+        assert 'run="n\ufffd\u00e4"' in (tmp_path / "x.prom").read_text(encoding="utf-8")
+        running.process.kill()
+
+
+def test_a_full_disk_stops_the_metrics_for_a_while_only(tmp_path):
+    why = support.no_mounts_reason()
+    if why:
+        pytest.skip(why)
+    shell = "mount -t tmpfs -o size=16k none /mnt; head -c 12000 /dev/zero > /mnt/full; (sleep 12; rm /mnt/full) & exec \"$@\""
+    code = "steps(2200, 0.01); print(open('/mnt/x.prom').read())"
+    done = run([*support.own_mounts(), shell, "sh", *python(code)], tmp_path, METRICS="/mnt/x.prom", SKIP_FIRST=1000000)
+    assert done.err.count("cannot write the metrics: No space left on device; it is tried again every 10 s") == 1, done.err
+    assert "cprof_step_duration_seconds_count{" in done.out
 
 
 def test_bad_templates_get_a_line(tmp_path):

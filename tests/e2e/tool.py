@@ -56,9 +56,9 @@ class Result:
     err: str
 
 
-def cprof(*args, stdin=b"", env=None):
+def cprof(*args, stdin=b"", env=None, **more):
     """Runs the command to its end. It must print no traceback and no internal error."""
-    done = command_runs.run_command(args, dict(os.environ, **(env or {})), input=stdin)
+    done = command_runs.run_command(args, dict(os.environ, **(env or {})), input=stdin, **more)
     result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert "Traceback" not in result.err and "went wrong inside" not in result.err, result.err
     return result

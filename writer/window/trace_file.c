@@ -98,7 +98,8 @@ static int drop_older_half(struct window *w, const struct window_shared *shared,
 
 static uint64_t held_limit(const struct window *w, const struct writer_options *o)
 {
-    uint64_t most = w->flight ? o->flight.bytes : o->held_bytes;
+    /* the flight recorder's file also has a head and a tail */
+    uint64_t most = w->flight ? o->flight.bytes - o->flight.bytes / 32 : o->held_bytes;
     return most < o->max_trace_bytes ? most : o->max_trace_bytes;
 }
 

@@ -124,7 +124,7 @@ class Ranks:
 
     def _waits_of(self, state: State) -> Dict[Group, int]:
         found = {group: number for group, number in state.waits().items() if self.known(group)}
-        if not found and (state.hangs or state.ended):
+        if not found and (state.hangs or state.ended or state.failed):
             found = {group: state.entered(group) for group in state.groups if self.known(group) and self._least[group] < state.entered(group)}
         return found
 
@@ -150,7 +150,7 @@ class Ranks:
     @property
     def hang(self) -> bool:
         """Whether there is a sign of a hang: a rank that says so, has ended, is stopped or gone, or a transfer that is open for long."""
-        return any(state.hangs or state.ended or state.process or any(
+        return any(state.hangs or state.ended or state.failed or state.process or any(
             state.at - state.groups[group][number].start > LONG_NS for group, number in state.waits().items()) for state in self.states.values())
 
 

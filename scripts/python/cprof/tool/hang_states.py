@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the flight recorder left of each rank: where it stands, its transfers, and what its threads do."""
 
-import contextlib
 import functools
 import glob
 import os
@@ -11,17 +10,18 @@ import stat
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from cprof._untrusted import printable, read_text
+from cprof._untrusted import printable
 from cprof.tool import Problem, said
 from cprof.tool.collectives import STEP, base_of, ns_of, rank_of, world_of
 from cprof.tool.reader import open_trace
 from cprof.tool.steps import on_our_row
-from cprof.tool.writers import writer_of
+from cprof.tool.writers import is_stopped, writer_of
 
 FOLDER, WITHIN = "flight", "torch_traces"
 LIVE = re.compile(r"rank(\d{1,6})\.flight$")
 SAVED = re.compile(r"rank(\d{1,6})\.-?\d+(-\d+)?\.pt\.trace\.json(\.gz)?$")
 HANGS = ("has not ended for", "nothing runs")  # in the reason of a recording that a hang saved
+FAILS = ("reported an error", " returned ")    # in that of one that a failed transfer saved
 BETWEEN_TWO = ("send", "recv", "isend", "irecv")  # transfers between two ranks, which are numbered apart
 NUMBERS_KEPT = 1000        # transfers of a group
 WORLD_MOST = 1 << 17
@@ -122,7 +122,12 @@ class State:
     @property
     def ended(self) -> bool:
         """Whether the process saved itself because it ended."""
-        return self.reason.startswith(("exit code", "SIG", "exception"))
+        return self.reason.startswith(("exit code", "signal", "SIG", "exception"))
+
+    @property
+    def failed(self) -> bool:
+        """Whether the process saved itself because a transfer failed."""
+        return any(words in self.reason for words in FAILS)
 
     def waits(self) -> Dict[Group, int]:
         """The number of the transfer that has not ended, by group: the first one of each."""
@@ -140,10 +145,7 @@ class State:
         pid = writer_of(self.path, self.pid)
         if pid is None:
             return "gone"
-        with contextlib.suppress(OSError):
-            if read_text(f"/proc/{pid}/stat").rpartition(") ")[2][:1] in ("T", "t"):
-                return "stopped"
-        return ""
+        return "stopped" if is_stopped(pid) else ""
 
     def main(self) -> Optional[Dict[str, Any]]:
         """The main thread, if it is known what it did."""
@@ -251,9 +253,10 @@ def states_of(given: List[str]) -> Tuple[List[State], List[str]]:
         before = by_rank.get(state.rank)
         if before is None or state.at >= before.at:
             by_rank[state.rank] = state
-    newest = max((state.began for state in by_rank.values()), default=0)
+    newest = max(by_rank.values(), key=lambda state: state.began, default=None)
     for rank, state in list(by_rank.items()):
-        if state.at < newest - START_NS:
+        more_ranks = 1 < newest.world <= rank and state.began < newest.began  # it was started again with fewer
+        if state.at < newest.began - START_NS or more_ranks:
             left_out.append(f"{state.path}: is of an earlier run")
             del by_rank[rank]
     if not by_rank:

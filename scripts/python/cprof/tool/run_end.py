@@ -203,12 +203,20 @@ def _open_windows(paths: List[str]) -> List[str]:
 def _flights(paths: List[str]) -> List[str]:
     """Makes ordinary traces of the files that killed processes left, and returns a line about them, or nothing without files."""
     from cprof.tool.recover import make
-    made, size = [], 0
+    written = being_written(paths, watch=False)
+    made, left, size = [], [], 0
     for path in paths:
         size += Trace(path, None).size
-        with contextlib.suppress(Problem, OSError):
-            made.append(make(path).path if size <= FLIGHTS_READ_BYTES else path)
-    return _files(made, "killed, and its last steps are there as a trace")
+        if path in written:
+            continue
+        try:
+            if size > FLIGHTS_READ_BYTES:
+                raise Problem("too much to wait for")
+            made.append(make(path).path)
+        except (Problem, OSError):
+            left.append(path)
+    return (_files(made, "cut off, and its last steps are there as a trace") + _files(left, "cut off, and the flight recorder's file has its last steps") +
+            _files(sorted(written), "still being written"))
 
 
 def _gone(count: int, uploads: List[str]) -> List[str]:

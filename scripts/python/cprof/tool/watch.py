@@ -70,7 +70,7 @@ class Watch:
         self._open = self._closed + ".*.part"
         self._prestep = os.path.join(os.path.dirname(self._closed), "prestep.*.part")
         self._flight = os.path.join(os.path.dirname(self._closed), "flight", "rank*.flight")
-        self._before = {**self._look(), **self._stamps([self._flight])}
+        self._before, self._flights_before = self._look(), self._stamps([self._flight])
         self._lists_before = self._lists()
         self._folder = _templates(environment)[0].replace("{run_name}", run_name) if run_name else _templates(environment)[0]
         self._may_refuse = bool(run_name) and not is_on(environment, "CPROF_OVERWRITE")
@@ -133,8 +133,8 @@ class Watch:
 
     def flights(self) -> List[str]:
         """Files of flight recorders that did not end. Those of earlier runs, which get another name, do not count."""
-        known = set(self._before.values())
-        return sorted((path for path, what in self._stamps([self._flight]).items() if what not in known), key=natural)
+        known = set(self._flights_before.values())
+        return sorted((path for path, what in self._stamps([self._flight]).items() if what not in known and not os.path.islink(path)), key=natural)
 
     def state(self) -> State:
         """The open and the closed files now."""

@@ -12,7 +12,11 @@ from typing import Collection, Dict, Iterable, List, Optional, Tuple
 from cprof._untrusted import open_regular, read_text
 from cprof.tool.watch import PART
 
+FLIGHT = ".flight"         # ending of a flight recorder's file
+FLIGHT_PID = re.compile(rb'"flight": \{"reason": "(?:[^"\\]|\\.)*", "pid": (\d+)')  # in its tail (writer/window/trace_text.c)
+TAIL = 1 << 20
 LOOK_S, POLL_S = 2.0, 0.1  # eight flushes, 250 ms apart
+STILL_S = 10.0             # a process of another container that writes changes its file much sooner
 OLD_S = 3600.0             # files changed before that are not watched: no two machines' clocks differ that much
 
 CLOCK_S = 2.0              # largest difference between the clocks of a file system and of processes on one machine
@@ -31,14 +35,32 @@ def stamp(path: str) -> Stamp:
     return info.st_ino, info.st_size, info.st_mtime_ns
 
 
-def being_written(paths: Iterable[str]) -> Dict[str, str]:
-    """Those of the open files that are still being written: {path: by whom, in words}. Takes LOOK_S if the writer is not visible here."""
-    pids = {path: int(match["pid"] or match["prestep"]) for path in paths for match in [PART.fullmatch(path)] if match}
+def being_written(paths: Iterable[str], watch: bool = True) -> Dict[str, str]:
+    """Those of the open files that are still being written: {path: by whom, in words}. Takes LOOK_S if the writer is not visible here; without
+    `watch`, such a file counts as left."""
+    pids = {path: _pid_of(path) for path in paths}
+    pids = {path: pid for path, pid in pids.items() if pid}
     here = _writers_here(set(pids.values()))
     found = {path: f"process {process} is still writing it" for path, pid in pids.items() for process in _older(here.get(pid, []), path)[:1]}
-    changed = _changing([path for path in pids if path not in found])
+    changed = _changing([path for path in pids if path not in found]) if watch else ()
     found.update((path, "is still written, by a process that cannot be seen from here (of another container or host)") for path in changed)
     return found
+
+
+def _pid_of(path: str) -> int:
+    """The pid of the file's writer as the writer itself sees it; 0: unknown."""
+    match = PART.fullmatch(path)
+    if match:
+        return int(match["pid"] or match["prestep"])
+    if not path.endswith(FLIGHT):
+        return 0
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            found = FLIGHT_PID.findall(file.read(TAIL))
+    except OSError:
+        return 0
+    return int(found[-1]) if found else 0
 
 
 def writer_of(path: str, pid: int) -> Optional[int]:
@@ -52,9 +74,22 @@ def writer_of(path: str, pid: int) -> Optional[int]:
 
 
 def _older(processes: List[int], path: str) -> List[int]:
-    """Those of the processes that began before the last change of the file: pids are reused, in containers soon."""
+    """Those of the processes that began before the last change of the file: pids are reused, in containers soon. Several containers have
+    processes with the same pid, so one of a container must have changed the file lately, or be stopped."""
     found = stamp(path)
-    return [pid for pid in processes if found is None or _started(pid) <= found[2] / 1e9 + CLOCK_S]
+    if found is None:
+        return processes
+    changed = found[2] / 1e9
+    still = abs(time.time() - changed) > STILL_S
+    return [pid for pid in processes if _started(pid) <= changed + CLOCK_S and not (still and _own_pid(str(pid)) != pid and not is_stopped(pid))]
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, by SIGSTOP or a debugger."""
+    try:
+        return read_text(f"/proc/{pid}/stat").rpartition(") ")[2][:1] in ("T", "t")
+    except OSError:
+        return False
 
 
 def _changing(paths: Iterable[str]) -> Collection[str]:
