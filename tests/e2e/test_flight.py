@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import tool
+from conftest import matrix
 from support import PRELUDE, Running, events, load, program, python, run, span_ns, step_numbers, wait_until
 
 QUIET = dict(SKIP_FIRST=1000000)  # no window: what is there is the recorder's
@@ -147,7 +148,7 @@ WORKING = {
 }
 
 
-@pytest.mark.parametrize("what", WORKING)
+@pytest.mark.parametrize("what", matrix(WORKING, "children that nobody waits for", "a file"))
 def test_work_of_children_and_on_files_is_no_hang(what, tmp_path):
     """The main thread uses next to no CPU time."""
     done = run(python(f"steps(30, 0.01)\n{WORKING[what]}\nsteps(1)"), tmp_path, FLIGHT=1, FLIGHT_HANG_S=2, FLIGHT_SLOW=0, **QUIET)

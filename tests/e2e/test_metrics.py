@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 
 import support
-from conftest import ROOT
+from conftest import FULL, ROOT
 from servers import free_port
 from support import Running, python, run, wait_until
 
@@ -121,6 +121,7 @@ def test_run_names_are_utf_8(tmp_path):
         running.process.kill()
 
 
+@pytest.mark.skipif(not FULL, reason="takes 22 s: with full matrices")
 def test_a_full_disk_stops_the_metrics_for_a_while_only(tmp_path):
     why = support.no_mounts_reason()
     if why:

