@@ -7,6 +7,7 @@ import signal
 import gpu_runs
 import test_flight
 import test_hang
+import tool
 from gpu_runs import ENVIRONMENT, PROGRAMS
 from support import Running, events, load, step_numbers, wait_until
 
@@ -38,6 +39,7 @@ def test_kernels_of_all_steps(tmp_path):
     assert events(trace, ph="X", cat="gpu_memcpy") and not events(trace, ph="X", cat="cuda_runtime")
     named = {e["args"]["name"] for e in events(trace, ph="M", name="process_name")}
     assert any(name.startswith("GPU 0") for name in named), named
+    assert tool.cprof("check", tmp_path / "flight/rank0.flight").rc == 0
     window = load(next(tmp_path.glob("rank0.*.json")))
     assert len(events(window, ph="X", cat="kernel")) == 2 * KERNELS and window["cprof"]["lost"]["total"] == 0
     assert all(e["args"]["External id"] for e in events(window, ph="X", cat="kernel"))

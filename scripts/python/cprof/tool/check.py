@@ -49,6 +49,7 @@ class Findings:
 
     def __init__(self) -> None:
         self.ours = False  # written by cprof: habits of Kineto count as errors
+        self.flight = False  # of cprof's flight recorder, which keeps kernels without their calls
         self._found: Dict[Tuple[str, str], Finding] = {}
 
     def add(self, level: str, rule: str, example: str, count: int = 1) -> None:
@@ -121,6 +122,8 @@ def findings(path: str, progress: bool = False) -> Tuple[List[Finding], int]:
                     relations.event(event)
             columns.trim()
         columns.finish()
+        account = trace.metadata.get("cprof")
+        found.flight = type(account) is dict and "flight" in account
         with Progress("comparing") if progress else contextlib.nullcontext() as shown_progress:
             pairs.end(shown_progress)
             relations.end(shown_progress)

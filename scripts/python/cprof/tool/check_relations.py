@@ -335,7 +335,7 @@ class Relations:
                 if early > 0:
                     self.found.add("error", "work on the GPU begins before the call that launched it",
                                    f"{texts[self._work[2][work]][:80]!r} {early / 1000:.3f} us before {texts[self._calls[2][call]]}")
-        if without:
+        if without and not self.found.flight:
             self.found.habit("work on the GPU whose call is not in the trace", "", without)
 
     def _recordings(self) -> None:
