@@ -91,12 +91,14 @@ void writer_ends_by(const char *what, int number)
 
 void writer_transfer_failed(const char *call, int code)
 {
+    int saved = errno;
     if (atomic_load(&failed_call))
         return;
     atomic_store(&failed_code, code);
     atomic_store(&failed_ticks, clock_ticks());
     atomic_store(&failed_call, call);
     writer_wake();
+    errno = saved;
 }
 
 void flight_start(struct window_shared *given)
@@ -410,17 +412,18 @@ static bool is_hang(const struct progress *before, const struct open_transfer *t
     /* A child whose end nobody waits for takes its time with it: one has worked. A thread that ends
      * takes its bytes with it, which is no sign of work. */
     uint64_t for_ns = after.at_ns - before->at_ns;
-    bool still = after.records == before->records && of_children >= 0 && for_ns > most / 3 &&
+    bool still = seen.n && after.records == before->records && of_children >= 0 &&
+                 for_ns > most / 3 &&
                  (int64_t)(after.work.io_bytes - before->work.io_bytes) < IDLE_BYTES &&
                  ran * IDLE_SHARE < (int64_t)for_ns;
     bool open = transfer->start && ns_between(transfer->start, clock_ticks()) >= most;
     if (open)
         want(FLIGHT_HANG, "%s has not ended for %.0f s, in step %lld", transfer->name,
              (double)most * 1e-9, (long long)now.step);
-    else if (still && seen.n)
+    else if (still)
         want(FLIGHT_HANG, "nothing runs and step %lld has not ended for %.0f s",
              (long long)now.step, (double)ns * 1e-9);
-    return open || (still && seen.n);
+    return open || still;
 }
 
 /* Saves once where no step ends. While the process works, it looks again after the same time. */

@@ -419,7 +419,7 @@ bool earlier_run_in_the_way(const struct writer_options *options);
 void writer_ends_by(const char *what, int number);
 
 /* A communication library reported an error: the flight recorder is saved. call (static): what
- * reported it. code: what it returned; -1: unknown. No lock. Any thread. */
+ * reported it. code: what it returned; -1: unknown. Keeps errno. No lock. Any thread. */
 void writer_transfer_failed(const char *call, int code);
 
 /* Saves what the flight recorder holds, and writes the path of the trace. False: there is no

@@ -12,7 +12,7 @@ Ranges = Tuple[Tuple[int, int], ...]  # of numbers, both ends included
 NUMBERS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 COUNTER = "counter"                   # the name for counters, which have no category
 SAMPLE = 200_000                      # events that are looked at to say which categories a trace has
-ENDS = {"b": 1, "e": -1}              # of asynchronous ranges
+ENDS = ("b", "e")                     # of asynchronous ranges
 
 
 def ranges_of(text: str, option: str) -> Ranges:

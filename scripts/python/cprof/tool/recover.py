@@ -31,7 +31,7 @@ from cprof.tool.screen import put
 from cprof.tool.spans import step_number
 from cprof.tool.steps import FOREIGN_PIDS
 from cprof.tool.watch import PART, size_text
-from cprof.tool.writers import being_written, stamp
+from cprof.tool.writers import FLIGHT, being_written, stamp
 
 HELP = "make complete traces of the open files that a killed process left"
 EVENTS, EVENT = b'"traceEvents": [\n', b'{"ph": '
@@ -40,7 +40,6 @@ HEAD_MOST = 1 << 20        # the events begin before that; at 16 KiB in files of
 CHUNK = 1 << 20
 FILE_MOST = 2 << 40        # of a file: cprof writes at most half of that, with CPROF_MAX_TRACE_MB=1048576
 LINE_MOST = 16 << 20       # of a line; cprof's have a few KB, except for data that a program adds
-FLIGHT = ".flight"            # ending of the flight recorder's file, which is a trace at any time
 HELD_MOST = 16 << 20       # of the lines that are kept until it is known what follows: open ranges, and a trailer
 TRAILER_ENDS_MOST = 1000   # lines of a trailer that may be its last
 PIDS_MOST = 1 << 16        # processes without a name that get one

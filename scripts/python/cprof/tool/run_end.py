@@ -209,12 +209,11 @@ def _flights(paths: List[str]) -> List[str]:
         size += Trace(path, None).size
         if path in written:
             continue
-        try:
-            if size > FLIGHTS_READ_BYTES:
-                raise Problem("too much to wait for")
-            made.append(make(path).path)
-        except (Problem, OSError):
-            left.append(path)
+        with contextlib.suppress(Problem, OSError):
+            if size <= FLIGHTS_READ_BYTES:
+                made.append(make(path).path)
+                continue
+        left.append(path)
     return (_files(made, "cut off, and its last steps are there as a trace") + _files(left, "cut off, and the flight recorder's file has its last steps") +
             _files(sorted(written), "still being written"))
 
