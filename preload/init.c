@@ -212,7 +212,7 @@ static bool start_writer(const struct config *config)
         .continuous = config->schedule_scope == SCHEDULE_NONE,
         .ring_bytes = (uint64_t)config->ring_kb << 10,
         .max_trace_bytes = (uint64_t)config->max_trace_mb << 20,
-        .top_bytes = (uint64_t)config->top_mb << 20,
+        .summary_bytes = (uint64_t)config->summary_mb << 20,
         .held_bytes = HELD_BYTES,
         .hold_bytes = HOLD_BYTES,
         .flight = flight_options(config),

@@ -145,7 +145,7 @@ static void begin(const struct step_edge *edge)
     }
     tell_cost();
     flight->flight = flight->held = true;
-    flight->flops_tried = flight->top_tried = true; /* neither is wanted */
+    flight->flops_tried = flight->summary_tried = true; /* neither is wanted */
     flight->half.ticks = edge->ticks;
     flight->half.step = edge->step;
     now.step = edge->step;

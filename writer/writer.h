@@ -45,8 +45,8 @@
 
 #define CPROF_VERSION "0.1.0"
 
-/* Ending of the table beside a trace (writer/sums/top.h). */
-#define TOP_SUFFIX ".top"
+/* Ending of the summary beside a trace (writer/sums/summary.h). */
+#define SUMMARY_SUFFIX ".summary"
 
 /* ---- messages: one line each on stderr, prefix "cprof: ", rate limited, never on stdout ---- */
 
@@ -361,7 +361,7 @@ struct writer_options {
     int stacks_in_args;       /* enum stacks_in_args */
     uint64_t ring_bytes;      /* per thread */
     uint64_t max_trace_bytes; /* on disk per file */
-    uint64_t top_bytes;       /* memory for a window's table; 0: no table */
+    uint64_t summary_bytes;   /* memory for a window's summary; 0: none */
     uint64_t held_bytes;      /* on disk, for a held window */
     uint64_t hold_bytes;      /* memory for markers of steps that are not recorded */
     struct flight_options flight;

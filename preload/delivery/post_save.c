@@ -262,7 +262,7 @@ static void finish_item(void)
     if (!first)
         end = &first;
     n_waiting--;
-    saved_drop_table(item->file.path);
+    saved_drop_summary(item->file.path);
     if (item->failed)
         free(item->file.path);
     else

@@ -223,15 +223,15 @@ static void remove_file(const struct saved_file *file)
     }
     if (same) {
         writer_trace_removed(file->path);
-        saved_drop_table(file->path);
+        saved_drop_summary(file->path);
     }
 }
 
-void saved_drop_table(const char *trace)
+void saved_drop_summary(const char *trace)
 {
     char path[PATH_MAX];
     struct stat st;
-    int n = snprintf(path, sizeof path, "%s" TOP_SUFFIX, trace);
+    int n = snprintf(path, sizeof path, "%s" SUMMARY_SUFFIX, trace);
     if (n > 0 && (size_t)n < sizeof path && lstat(trace, &st) != 0 && errno == ENOENT)
         unlink(path);
 }

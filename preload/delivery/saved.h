@@ -48,8 +48,8 @@ bool saved_are_reported(void);
 /* A trace's name for a line on stderr: without its folder where cprof run names the whole path. */
 const char *saved_shown(const char *path);
 
-/* Removes the trace's table, TRACE.top, if the trace is gone, for example moved by a command. */
-void saved_drop_table(const char *trace);
+/* Removes the trace's summary if the trace is gone, for example moved by a command. */
+void saved_drop_summary(const char *trace);
 
 /* Remembers the trace if no later window is known. */
 void saved_set_last(const struct saved_trace *trace);

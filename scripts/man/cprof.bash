@@ -3,12 +3,12 @@
 _cprof() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare explain hang report events check stacks memory memory-timeline --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare explain hang report events summarize check stacks memory memory-timeline --help --version" -- "$word"))
         return
     fi
     case ${COMP_WORDS[1]} in
-        run) words="--help --library --quiet --help-all --skip-first --wait --warmup --active --repeat --skip-first-wait --no-skip-first-wait --schedule-scope --steps --step --folder --filename --run-name --overwrite --no-overwrite --use-gzip --no-use-gzip --num-traces-to-keep --remote-file-name --remote-url --tensorboard-dir --tensorboard-worker --on-trace-ready --upload-deadline-ms --trace-handlers --activities --gpu-graphs --record-shapes --no-record-shapes --profile-memory --no-profile-memory --with-stack --no-with-stack --native-stack --no-native-stack --stack-args --max-stacks --with-flops --no-with-flops --with-modules --no-with-modules --peak-tflops --trace-children --no-trace-children --trigger --torch-path --flight --flight-what --flight-slow --flight-hang-s --metrics --enabled --no-enabled --log --ring-kb --gpu-buffer-kb --gpu-dump --max-trace-mb --top-mb --drain-deadline-ms" ;;
-        env) words="--help --library --help-all --skip-first --wait --warmup --active --repeat --skip-first-wait --no-skip-first-wait --schedule-scope --steps --step --folder --filename --run-name --overwrite --no-overwrite --use-gzip --no-use-gzip --num-traces-to-keep --remote-file-name --remote-url --tensorboard-dir --tensorboard-worker --on-trace-ready --upload-deadline-ms --trace-handlers --activities --gpu-graphs --record-shapes --no-record-shapes --profile-memory --no-profile-memory --with-stack --no-with-stack --native-stack --no-native-stack --stack-args --max-stacks --with-flops --no-with-flops --with-modules --no-with-modules --peak-tflops --trace-children --no-trace-children --trigger --torch-path --flight --flight-what --flight-slow --flight-hang-s --metrics --enabled --no-enabled --log --ring-kb --gpu-buffer-kb --gpu-dump --max-trace-mb --top-mb --drain-deadline-ms" ;;
+        run) words="--help --library --quiet --help-all --skip-first --wait --warmup --active --repeat --skip-first-wait --no-skip-first-wait --schedule-scope --steps --step --folder --filename --run-name --overwrite --no-overwrite --use-gzip --no-use-gzip --num-traces-to-keep --remote-file-name --remote-url --tensorboard-dir --tensorboard-worker --on-trace-ready --upload-deadline-ms --trace-handlers --activities --gpu-graphs --record-shapes --no-record-shapes --profile-memory --no-profile-memory --with-stack --no-with-stack --native-stack --no-native-stack --stack-args --max-stacks --with-flops --no-with-flops --with-modules --no-with-modules --peak-tflops --trace-children --no-trace-children --trigger --torch-path --flight --flight-what --flight-slow --flight-hang-s --metrics --enabled --no-enabled --log --ring-kb --gpu-buffer-kb --gpu-dump --max-trace-mb --summary-mb --drain-deadline-ms" ;;
+        env) words="--help --library --help-all --skip-first --wait --warmup --active --repeat --skip-first-wait --no-skip-first-wait --schedule-scope --steps --step --folder --filename --run-name --overwrite --no-overwrite --use-gzip --no-use-gzip --num-traces-to-keep --remote-file-name --remote-url --tensorboard-dir --tensorboard-worker --on-trace-ready --upload-deadline-ms --trace-handlers --activities --gpu-graphs --record-shapes --no-record-shapes --profile-memory --no-profile-memory --with-stack --no-with-stack --native-stack --no-native-stack --stack-args --max-stacks --with-flops --no-with-flops --with-modules --no-with-modules --peak-tflops --trace-children --no-trace-children --trigger --torch-path --flight --flight-what --flight-slow --flight-hang-s --metrics --enabled --no-enabled --log --ring-kb --gpu-buffer-kb --gpu-dump --max-trace-mb --summary-mb --drain-deadline-ms" ;;
         doctor) words="--help --library" ;;
         open) words="--help --offline --no-browser --keep --port" ;;
         merge) words="--help --output --force --ranks --steps --only --large --manifest --jobs" ;;
@@ -21,6 +21,7 @@ _cprof() {
         hang) words="--help --json" ;;
         report) words="--help --output" ;;
         events) words="--help --name --category --step --device --thread" ;;
+        summarize) words="--help" ;;
         check) words="--help --strict --json --quiet" ;;
         stacks) words="--help --output --metric" ;;
         memory) words="--help --device --row-limit --json" ;;

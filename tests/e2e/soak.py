@@ -28,7 +28,7 @@ SCHEDULE = dict(WAIT=1, WARMUP=1, ACTIVE=3, REPEAT=0, RING_KB=1024, NUM_TRACES_T
 FLIGHT_BYTES = 4_000_000
 MARKS, THREAD_EACH = 3, 20  # marks of the main thread in a step; in each 20th step a thread lives for the step and makes as many
 ENDLESS = dict(SCHEDULE_SCOPE="none", RING_KB=256, USE_GZIP=1, MAX_TRACE_MB=100000)
-CEILING_KB = 96 << 10  # of memory in an endless window: 32 MB of CPROF_TOP_MB, 64 rings, and what the allocator keeps; for any number of threads and steps
+CEILING_KB = 96 << 10  # of memory in an endless window: 32 MB of CPROF_SUMMARY_MB, 64 rings, and what the allocator keeps; for any number of threads and steps
 
 
 @dataclasses.dataclass

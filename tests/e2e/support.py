@@ -33,7 +33,7 @@ import zlib
 
 from conftest import BUILD, LIGHT, ROOT
 
-from cprof.tool import averages, doctor, top_file
+from cprof.tool import averages, doctor, summarize, summary_file
 
 LIBRARY = BUILD / "libcprof.so"
 PROGRAMS = BUILD / "e2e"
@@ -117,10 +117,10 @@ def natural(path):
 
 
 def files(folder, *endings):
-    """Regular files below the folder, with one of the endings if any are given. Leaves out lists of saved traces and tables (`.top`, and
-    `.top.PID~`, which kill -9 leaves)."""
+    """Regular files below the folder, with one of the endings if any are given. Leaves out lists of saved traces and summaries
+    (`.summary`, and `.summary.PID~`, which kill -9 leaves)."""
     found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file() and path.name != "saved_traces.jsonl" and
-             ".top" not in path.suffixes]
+             ".summary" not in path.suffixes]
     return [path for path in found if not endings or path.name.endswith(endings)]
 
 
@@ -299,26 +299,44 @@ def load(path):
     """Reads a trace and asserts that it is valid."""
     data = read_bytes(path)
     trace = parse(data)
-    problems = text_problems(data) + validate(trace) + table_problems(path)
+    problems = text_problems(data) + validate(trace) + summary_problems(path)
     assert not problems, f"{path}:\n" + "\n".join(problems[:20])
     return trace
 
 
-def table_problems(path):
-    """Differences between a trace and the table beside it, if there is a table."""
-    table, why = top_file.load(str(path))
-    if table is None or not table.rows:
+def summary_problems(path):
+    """Differences between the summary beside a trace, if there is one, and what `cprof summarize` makes of the trace."""
+    kept, why = summary_file.of_trace(str(path), table=True)
+    if kept is None:
         return [why] if why else []
-    sums = []
-    for from_trace in (True, False):
-        found = averages.Averages()
-        found.add(str(path), from_trace=from_trace)
-        sums.append({(row.key, row.device_type, row.is_user_annotation):
-                     {name: getattr(row, name) for name in averages.Average.__slots__} for row in found})
-        sums[-1][None] = [found.has_memory, found.has_flops, [(row.key, row.device_type) for row in found]]
-    read, kept = sums
-    return [f"table: {key}: {kept.get(key)}, in the trace: {read.get(key)}" for key in read.keys() | kept.keys()
-            if read.get(key) != kept.get(key)]
+    (about, steps, collectives), rows = summarize.summarized(str(path))
+    problems = [f"summary: {key}: {kept.about.get(key)}, of the trace: {value}" for key, value in about.items()
+                if key != "cprof" and kept.about.get(key) != value]
+    if kept.steps is not None:  # null: the trace must be read
+        problems += _unlike("steps", kept.steps, steps["steps"])
+    if kept.collectives is not None:
+        problems += _unlike("collectives", _with_keys(kept.collectives), _with_keys(collectives["collectives"]))
+    if kept.rows is not None:
+        by_name = [{tuple(row[:3]): list(map(int, row[1:])) for row in table} for table in (kept.rows, rows)]
+        problems += [f"summary: {key}: {by_name[0].get(key)}, of the trace: {by_name[1].get(key)}" for key in by_name[0].keys() | by_name[1].keys()
+                     if by_name[0].get(key) != by_name[1].get(key)]
+    return problems
+
+
+def _with_keys(collectives):
+    """The keys themselves in place of their numbers, whose order is of no importance."""
+    keys = collectives["keys"]
+    if collectives["truncated"]:
+        return sorted([row[0], keys[row[1]], *row[2:]] for row in collectives["sums"])
+    starts = itertools.accumulate(collectives["start_delta"])
+    return sorted(zip(starts, collectives["duration"], [keys[number] for number in collectives["key"]], collectives["bytes"], collectives["number"]))
+
+
+def _unlike(what, kept, read):
+    """Fields that differ; a null must be read from the trace."""
+    if type(kept) is not dict or type(read) is not dict:
+        return [f"summary: {what}: {kept}, of the trace: {read}"] if kept != read else []
+    return [f"summary: {what}: {key}: {kept[key]}, of the trace: {read.get(key)}" for key in kept if kept[key] is not None and kept[key] != read.get(key)]
 
 
 def loads_plainly(path):

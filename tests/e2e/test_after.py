@@ -158,26 +158,26 @@ def test_forked_child_runs_no_command(tmp_path):
 
 # ---- which traces stay -------------------------------------------------------------------------------------
 
-def tables(folder):
-    """Names of the tables beside traces, unfinished ones included."""
-    return sorted(path.name for path in folder.rglob("*.top*"))
+def summaries(folder):
+    """Names of the summaries beside traces, unfinished ones included."""
+    return sorted(path.name for path in folder.rglob("*.summary*"))
 
 
-def test_table_is_removed_with_its_trace(tmp_path):
-    """The table goes even when the command, not cprof, moves the trace away."""
+def test_summary_is_removed_with_its_trace(tmp_path):
+    """The summary goes even when the command, not cprof, moves the trace away."""
     (tmp_path / "taken").mkdir()
     result = run(python("steps(3)"), tmp_path / "t", **CYCLE, ON_TRACE_READY=f"sh:case $1 in *.2.*) mv $1 {tmp_path / 'taken'};; esac")
     assert result.names == ["rank0.1.pt.trace.json", "rank0.3.pt.trace.json"] and len(files(tmp_path / "taken")) == 1
-    assert tables(tmp_path) == [name + ".top" for name in result.names]
-    assert run(python("steps(1)"), tmp_path / "u", **CYCLE, TOP_MB=0).names == ["rank0.1.pt.trace.json"]
-    assert tables(tmp_path / "u") == []
+    assert summaries(tmp_path) == [name + ".summary" for name in result.names]
+    assert run(python("steps(1)"), tmp_path / "u", **CYCLE, SUMMARY_MB=0).names == ["rank0.1.pt.trace.json"]
+    assert summaries(tmp_path / "u") == []
 
 
-def test_leftover_table_is_not_an_earlier_trace(tmp_path):
-    (tmp_path / "trace-0.top").write_text("")
-    os.utime(tmp_path / "trace-0.top", (1, 1))
+def test_leftover_summary_is_not_an_earlier_trace(tmp_path):
+    (tmp_path / "trace-0.summary").write_text("")
+    os.utime(tmp_path / "trace-0.summary", (1, 1))
     result = run(python("steps(1)"), tmp_path, **CYCLE, FILENAME="trace-{rank}")
-    assert result.complaints == [] and (tmp_path / "trace-0").is_file() and (tmp_path / "trace-0.top").stat().st_size > 0
+    assert result.complaints == [] and (tmp_path / "trace-0").is_file() and (tmp_path / "trace-0.summary").stat().st_size > 0
 
 
 def test_last_line_names_the_trace_kept_after_late_removals(tmp_path):
@@ -193,7 +193,7 @@ def test_keeps_newest_traces(tmp_path):
     result = run(python("steps(6)"), tmp_path, **CYCLE, NUM_TRACES_TO_KEEP=2)
     assert result.names == ["rank0.5.pt.trace.json", "rank0.6.pt.trace.json"]
     assert "(4 removed)" in result.said[-1] and str(result.traces[0]) in result.said[-1]
-    assert tables(tmp_path) == [name + ".top" for name in result.names]
+    assert summaries(tmp_path) == [name + ".summary" for name in result.names]
     assert run(python("steps(6)"), tmp_path / "all", **CYCLE, NUM_TRACES_TO_KEEP=-1).names[0] == "rank0.1.pt.trace.json"
 
 
@@ -222,7 +222,7 @@ def test_keeps_no_trace_after_the_command_took_them(tmp_path):
     result = run(python("steps(3)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=0,
                  ON_TRACE_READY=f"cp -t {tmp_path / 'taken'}")
     assert result.complaints == [] and result.names == [] and len(files(tmp_path / "taken")) == 3
-    assert tables(tmp_path) == [] and result.said[-1].endswith("lost: none left here (3 removed)")
+    assert summaries(tmp_path) == [] and result.said[-1].endswith("lost: none left here (3 removed)")
     result = run(python("steps(1)"), tmp_path / "u", **CYCLE, NUM_TRACES_TO_KEEP=0)
     assert result.names == ["rank0.1.pt.trace.json"]
     assert result.complaints == ["CPROF_NUM_TRACES_TO_KEEP=0: keeps no trace at all without CPROF_REMOTE_URL or "

@@ -224,7 +224,7 @@ def test_list_never_writes_to_a_linked_file(tmp_path):
     folder.mkdir()
     racer = subprocess.Popen(program("racer", precious, folder / "saved_traces.jsonl", 60))
     try:
-        result = run(python(f"steps({4000 if FULL else 500}); print('done')"), folder, WARMUP=0, ACTIVE=1, REPEAT=0, TOP_MB=0,
+        result = run(python(f"steps({4000 if FULL else 500}); print('done')"), folder, WARMUP=0, ACTIVE=1, REPEAT=0, SUMMARY_MB=0,
                      NUM_TRACES_TO_KEEP=3, LOG="error")
     finally:
         text = precious.read_text()

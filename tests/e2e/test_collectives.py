@@ -62,7 +62,7 @@ def test_nccl_calls_count_as_cpu_time(nccl, more):
     """NCCL calls run on the calling thread: the GPU's total holds kernels and copies only."""
     table = json.loads(tool.cprof("top", *nccl.traces, "--json", "--row-limit", -1, *more).out)
     work = sum(float(e["dur"]) for e in support.events(nccl.trace(), ph="X") if e.get("cat") in gpu_runs.WORK)
-    assert table["self_device_time_total"] == pytest.approx(work) and table["tables_used"] == ([] if more else [f"{nccl.traces[0]}.top"])
+    assert table["self_device_time_total"] == pytest.approx(work) and table["tables_used"] == ([] if more else [f"{nccl.traces[0]}.summary"])
     [call] = [row for row in table["rows"] if row["name"] == "ncclCommInitRank"]
     assert call["device_type"] == "cpu" and call["self_cpu_time_total"] > 0
     by = json.loads(tool.cprof("top", *nccl.traces, "--by", "device", "--json").out)["rows"]

@@ -90,7 +90,7 @@ def test_finds_a_readme_that_is_too_long(text):
     assert any("at most 200 and 14336" in problem for problem in prose.problems)
 
 
-@pytest.mark.parametrize("page, text", [("README.md", "make demo"), ("README.md", "make test"), ("scripts/guide/settings.md", "`CPROF_TOP_MB`"),
+@pytest.mark.parametrize("page, text", [("README.md", "make demo"), ("README.md", "make test"), ("scripts/guide/settings.md", "`CPROF_SUMMARY_MB`"),
                                         ("writer/README.md", "`ring_full`")])
 def test_finds_missing_settings_and_commands(page, text, tmp_path, monkeypatch):
     for name in ("README.md", "scripts/guide/settings.md", "writer/README.md", "preload/settings/config.def", "writer/record/losses.def"):

@@ -93,7 +93,7 @@ steps(1); print("done")
     assert (result.rc, result.out) == (0, "done\n") and trap.unharmed()
     assert stat.S_IFMT((folder / "rank0.4.pt.trace.json").lstat().st_mode) == kind
     left = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and path.name != "saved_traces.jsonl"
-            and path.suffix != ".top" and not path.samefile(trap.victim)]
+            and path.suffix != ".summary" and not path.samefile(trap.victim)]
     assert len(left) == 1 and step_numbers(load(left[0])) == [1, 2, 3], "the trace has this or another name"
 
 

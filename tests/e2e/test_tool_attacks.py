@@ -24,7 +24,7 @@ import support
 import tool
 from command_runs import command, environment
 from cprof import _saved
-from cprof.tool import main, memory_page, output, progress, recover, top_file
+from cprof.tool import main, memory_page, output, progress, recover, summary_file
 from cprof.tool.view import write_view
 from test_command_open import Listener, address_in, fetch, free_port, opened, status
 from test_security import KINDS, NOBODY, PRECIOUS, as_root, become_nobody, traps
@@ -165,7 +165,7 @@ def test_refuses_fifos_devices_folders_and_sparse_files(what):
 def test_does_not_wait_for_fifos_in_a_folder():
     os.mkdir("run")
     a_trace("run/rank0.0.pt.trace.json")
-    for name in ("rank0.0.pt.trace.json.top", "rank1.0.pt.trace.json", PART, _saved.LIST_NAME):
+    for name in ("rank0.0.pt.trace.json.summary", "rank1.0.pt.trace.json", PART, _saved.LIST_NAME):
         os.mkfifo(f"run/{name}")
     assert called("top", "run/rank0.0.pt.trace.json")[0] == 0
     assert called("ranks", "run")[0] == 0
@@ -223,12 +223,14 @@ def test_recover_limits_the_lines_that_it_holds_back(monkeypatch, lines):
 def test_reads_a_huge_table_in_little_memory():
     """The first line that is no row ends the reading of the table."""
     path = a_trace()
-    head = json.dumps({"cprof_top": 1, "trace_bytes": os.stat(path).st_size, "trace_tail": top_file._tail_sum(open(path, "rb"))}) + "\n"
+    size, tail = summary_file.identity(open(path, "rb"))
+    head = "".join(json.dumps(line) + "\n" for line in (
+        {"schema": summary_file.SCHEMA, "trace_bytes": size, "trace_tail": tail}, {"steps": None}, {"collectives": None}, {"table": True}))
     row = json.dumps(["a"] + [0] * 15) + "\n"
     for text in ("[" + "[]," * (20 * MB) + "[]]\n", ("[" + "[]," * (MB // 4) + "[]]\n") * 60, row * 300_000):
-        pathlib.Path(path + ".top").write_text(head + text)
+        pathlib.Path(path + ".summary").write_text(head + text)
         done = in_little_memory("top", "--torch", path)
-        assert done.returncode == 0 and "t.json.top is damaged" in done.stderr and "aten::mm" in done.stdout
+        assert done.returncode == 0 and "t.json.summary is damaged" in done.stderr and "aten::mm" in done.stdout
 
 
 @pytest.mark.parametrize("text", ['"a": "%s",' % ("x" * 17 * MB), "".join(f'"k{n}": "{"x" * MB}",' for n in range(20))], ids=["one value", "many"])

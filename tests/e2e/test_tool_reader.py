@@ -173,11 +173,11 @@ def test_refuses_garbage_with_its_byte(text, message, tmp_path):
     assert message in str(raised.value)
 
 
-def test_refuses_the_table_beside_a_trace(tmp_path):
-    """A glob for traces finds the table, too."""
-    (tmp_path / "t.json.top").write_text('{"cprof_top": 1}')
-    with pytest.raises(Problem, match="t.json.top: is the table that cprof left beside t.json: give that one"):
-        read(tmp_path / "t.json.top")
+def test_refuses_the_summary_beside_a_trace(tmp_path):
+    """A glob for traces finds the summary, too."""
+    (tmp_path / "t.json.summary").write_text('{}')
+    with pytest.raises(Problem, match="t.json.summary: is the summary of t.json: give that one"):
+        read(tmp_path / "t.json.summary")
 
 
 def test_yields_events_before_an_error(tmp_path):

@@ -667,16 +667,16 @@ def test_kernels_of_kineto_traces_have_one_operator(path):
     assert stacks.rc == 2 and "CPROF_WITH_STACK=1" in stacks.err or stacks.rc == 0
 
 
-# ---- the table beside the trace ----
+# ---- the summary beside the trace ----
 
-def test_uses_and_names_the_table_beside_the_trace(our_trace, tmp_path):
-    """support.load() compares the numbers of table and trace for every trace that a test reads."""
-    path, table = tmp_path / "t.json", tmp_path / "t.json.top"
+def test_uses_and_names_the_summary_beside_the_trace(our_trace, tmp_path):
+    """support.load() compares the numbers of summary and trace for every trace that a test reads."""
+    path, table = tmp_path / "t.json", tmp_path / "t.json.summary"
     shutil.copy2(our_trace, path)
-    shutil.copy2(f"{our_trace}.top", table)
+    shutil.copy2(f"{our_trace}.summary", table)
     used, read = (tool.cprof("top", path, "--torch", "--sort-by", "self_cpu_time_total", *more) for more in ((), ("--from-trace",)))
     assert used.rc == read.rc == 0 and used.out == read.out and len(used.out.splitlines()) > 20
-    assert used.err == f"cprof: {table}: the table made with the trace (--from-trace reads the trace)\n" and read.err == ""
+    assert used.err == f"cprof: {table}: the summary made with the trace (--from-trace reads the trace)\n" and read.err == ""
     assert json.loads(tool.cprof("top", path, "--json").out)["tables_used"] == [str(table)]
     assert cprof.key_averages(path).table() == tool.cprof("top", path, "--torch", "--from-trace").out
     assert tool.cprof("top", path, "--group-by-input-shape").err == ""  # the table has no shapes
@@ -693,12 +693,14 @@ def test_uses_and_names_the_table_beside_the_trace(our_trace, tmp_path):
     (lambda path, table: table.write_bytes(table.read_bytes().replace(b", 0, 0, ", b", %s, 0, " % (b"9" * 5000))), "damaged"),
     (lambda path, table: table.write_text("{}\n"), "another version"),
     (lambda path, table: table.write_bytes(b"\xff\xfe"), "damaged"),
+    (lambda path, table: table.write_bytes(table.read_bytes().replace(b'"total": [', b'"total": [1,')), "damaged"),
+    (lambda path, table: table.write_bytes(table.read_bytes().replace(b'"key": [', b'"key": [7')), "damaged"),
     (lambda path, table: table.unlink(), ""),
 ])
-def test_ignores_a_stale_or_damaged_table(our_trace, tmp_path, change, said):
-    path, table = tmp_path / "t.json", tmp_path / "t.json.top"
+def test_ignores_a_stale_or_damaged_summary(our_trace, tmp_path, change, said):
+    path, table = tmp_path / "t.json", tmp_path / "t.json.summary"
     shutil.copy2(our_trace, path)
-    shutil.copy2(f"{our_trace}.top", table)
+    shutil.copy2(f"{our_trace}.summary", table)
     change(path, table)
     result = tool.cprof("top", "--torch", path)
     assert result.rc == 0 and result.out == tool.cprof("top", "--torch", path, "--from-trace").out

@@ -103,9 +103,9 @@ def test_by_shows_bars_and_counts_hidden_rows(tmp_path):
 def test_uses_the_table_of_a_large_trace(our_trace, tmp_path, monkeypatch):
     path = tmp_path / "t.json"
     shutil.copy2(our_trace, path)
-    shutil.copy2(f"{our_trace}.top", f"{path}.top")
+    shutil.copy2(f"{our_trace}.summary", f"{path}.summary")
     read = tool.cprof("top", path)
     monkeypatch.setattr(top, "SMALL", 0)
     used = tool.cprof("top", path)
-    assert read.err == "" and "the table made with the trace" in used.err
+    assert read.err == "" and "the summary made with the trace" in used.err
     assert [line for line in used.out.splitlines() if " steps took " in line] == [line for line in read.out.splitlines() if " steps took " in line] != []

@@ -196,7 +196,7 @@ static void write_call(const struct join_windows *in, struct window *w, struct c
     uint32_t stack = who->hook ? who->hook->stack : 0;
     stacks_use(&w->stacks, stack);
     json_gpu_call(&w->body, r, &c->at, who->external, stack);
-    top_gpu(window_top(w, in->shared), r, &c->at, who->external);
+    summary_gpu(window_summary(w, in->shared), r, &c->at, who->external, NULL);
     if (who->end > w->latest)
         w->latest = who->end;
     w->events++;
@@ -309,7 +309,7 @@ static void write_hook(const struct join_windows *in, struct window *w, struct t
     work_name_thread(in, w, t);
     stacks_use(&w->stacks, hook->stack);
     json_gpu_call(&w->body, &r, &at, hook->parent, hook->stack);
-    top_gpu(window_top(w, in->shared), &r, &at, hook->parent);
+    summary_gpu(window_summary(w, in->shared), &r, &at, hook->parent, NULL);
     w->events++;
 }
 

@@ -144,7 +144,7 @@ void work_take_overhead(const struct join_windows *in, const struct gpu_record *
     if (!gpu_place(w, in->shared, LANE_OVERHEAD, 0, r->overhead.tid, r, &at))
         return;
     json_gpu_overhead(&w->body, r, &at);
-    top_gpu(window_top(w, in->shared), r, &at, 0);
+    summary_gpu(window_summary(w, in->shared), r, &at, 0, NULL);
     work_count(w);
     w->events++;
 }

@@ -25,7 +25,7 @@ static void put_annotation(const struct range_extent *e, void *arg)
     char room[RANGE_NAME_ROOM]; /* no trace viewer expects steps in GPU rows */
     struct text name = json_range_name((struct text){e->name, e->name_len}, room);
     json_gpu_annotation(&s->w->body, name.at, name.len, &at, e->id);
-    top_annotation(window_top(s->w, s->in->shared), e->name, e->name_len, &at);
+    summary_annotation(window_summary(s->w, s->in->shared), e->name, e->name_len, &at);
     s->w->events++;
 }
 

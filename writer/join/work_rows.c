@@ -72,7 +72,7 @@ void work_row(const struct join_windows *in, struct window *w, struct call *c,
     if (!gpu_place(w, in->shared, LANE_WORK, device, r->stream, r, &at))
         return;
     json_gpu_work(&w->body, r, &at, &link);
-    top_gpu(window_top(w, in->shared), r, &at, c->external);
+    summary_gpu(window_summary(w, in->shared), r, &at, c->external, link.transfer);
     if (r->kind == GPU_KERNEL)
         count_kernel(in, w, c, r, &at, maker);
     draw_arrow(w, c, &at);

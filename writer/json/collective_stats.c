@@ -13,7 +13,7 @@
 struct kept {
     uint64_t id; /* 0: free */
     struct transfer transfer;
-    char *text; /* owned */
+    char *text; /* owned: args, then data */
 };
 
 static struct kept *table; /* by the low bits of the id's hash */
@@ -106,12 +106,15 @@ void collective_stats_note(const struct record *r)
         table = calloc(KEPT, sizeof *table);
     buf_reset(&scratch);
     json_args(&scratch, record_data(r), r->data_len, true);
+    t.args_len = scratch.len;
+    t.data_len = r->data_len;
+    buf_put(&scratch, record_data(r), r->data_len);
     char *text = table && !scratch.failed ? malloc(scratch.len) : NULL;
     if (!text)
         return;
     memcpy(text, scratch.data, scratch.len);
     t.args = text;
-    t.args_len = scratch.len;
+    t.data = (const uint8_t *)text + t.args_len;
     struct kept *k = captured ? transfer_place(captured, r->id) : NULL;
     if (!k || k->id != r->id)
         k = transfer_place(table, r->id);

@@ -19,6 +19,8 @@ struct transfer {
     /* `"key": value, …` as in the call's own row; not terminated; set by collective_stats_find() */
     const char *args;
     size_t args_len;
+    const uint8_t *data; /* the same as DATA_ARGS; likewise */
+    size_t data_len;
 };
 
 /* Reads DATA_ARGS of n bytes, all but `args`. False: no transfer. */

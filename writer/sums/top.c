@@ -160,6 +160,14 @@ static uint32_t new_kind(struct top *t, uint64_t hash, const char *name, size_t 
     return (uint32_t)t->n_kinds - 1;
 }
 
+bool top_has_other_steps(const struct top *t)
+{
+    for (size_t i = 0; i < t->n_kinds; i++)
+        if (t->kinds[i].flags & KIND_STEP_RANGE)
+            return true;
+    return false;
+}
+
 /* True for ProfilerStep#N, for the name that the trace shows instead, and for the name of all steps
  * together. */
 static bool is_step_name(const char *name, size_t len)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of `cprof top`, computed while the trace is written: a row per name with calls, time
- * with and without children, kernels, memory and FLOPs. It equals, to the nanosecond, what
+/* The table of `cprof top` in a window's summary, computed while the trace is written: a row per
+ * name with calls, time with and without children, kernels, memory and FLOPs. It equals, to the nanosecond, what
  * scripts/python/cprof/tool/averages.py computes from the trace. Where that cannot be guaranteed
  * there is no table, and the command reads the trace. This is so with rows of other tools, args of
  * the program that have a meaning to readers, or more spans than the memory takes.
@@ -50,8 +50,3 @@ void top_annotation(struct top *t, const char *name, size_t len, const struct js
 
 /* Computes the table, once, and appends its rows as text. False: no table. */
 bool top_finish(struct top *t, struct buf *out);
-
-/* Writes the table as PATH.top beside the finished trace. memory: tensor memory was recorded.
- * flops: as of flop_stats_account(), or empty. Silent on errors, because the trace has all of it.
- * cprof thread. */
-void top_save(struct top *t, const char *trace_path, bool memory, const struct buf *flops);

@@ -632,6 +632,35 @@ static const struct top_row *main_row(const struct top *t)
     return apart ? main : NULL;
 }
 
+/* The spans of a thread, with its calls outside operators, which have a row of their own. */
+static size_t spans_of_thread(const struct top *t, const struct top_row *row)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_rows; i++)
+        if (t->rows[i].key >> 1 == row->key >> 1)
+            n += t->rows[i].calls.n + (t->rows[i].key & 1 ? 0 : t->rows[i].spans.n);
+    return n;
+}
+
+uint64_t top_main_thread(const struct top *t)
+{
+    if (t->stepping)
+        return t->stepping >> 1;
+    const struct top_row *main = NULL;
+    size_t most = 0;
+    for (int operators = 1; operators >= 0 && !main; operators--)
+        for (size_t i = 0; i < t->n_rows; i++) {
+            const struct top_row *row = &t->rows[i];
+            bool candidate = operators ? row->has_operators && !(row->key & 1) : row->calls.n > 0;
+            size_t n = candidate && !is_of_steps(t, row) ? spans_of_thread(t, row) : 0;
+            if (n > most) {
+                main = row;
+                most = n;
+            }
+        }
+    return main ? main->key >> 1 : 0;
+}
+
 /* Adds the row "[memory]" for memory events in no span's time. */
 static bool add_uncovered(struct walk *w)
 {

@@ -136,5 +136,12 @@ uint32_t top_kind_of(struct top *t, const char *name, size_t len, uint32_t flags
 /* Device time of the work that names the span. */
 int64_t top_work_of(const struct top *t, uint64_t external);
 
+/* row_key() >> 1 of the thread that the steps belong to, else of the one with the most spans; 0:
+ * there is none. After top_add_up(). */
+uint64_t top_main_thread(const struct top *t);
+
+/* True when the window has ranges of torch.profiler's steps. */
+bool top_has_other_steps(const struct top *t);
+
 /* Adds all rows to the kinds. False: the table is dropped. */
 bool top_add_up(struct top *t);

@@ -94,7 +94,7 @@ static void put_open(const struct open_copy *span, uint32_t tid, void *arg)
     json_record(&put->w->open, &copy.r, window_shown_name(put->w, &copy.r, room), &at,
                 put->shared->options->dtype_names, put->shared->options->n_dtypes);
     if (span->start >= put->w->start)
-        top_open(window_top(put->w, put->shared), &copy.r, &at);
+        summary_open(window_summary(put->w, put->shared), &copy.r, &at);
     buf_put(&put->w->open_ids, &span->id, sizeof span->id);
 }
 
@@ -107,7 +107,7 @@ void window_read_open(struct window *w, const struct window_shared *shared)
         put.now = end;
     buf_reset(&w->open);
     buf_reset(&w->open_ids);
-    top_forget_open(w->top);
+    summary_forget_open(w->summary);
     each_open(w, put_open, &put);
     w->unfinished = w->open_ids.len / sizeof(uint64_t) - put.ended;
 }

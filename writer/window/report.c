@@ -12,11 +12,11 @@
 
 struct report report;
 
-/* A pattern without a file name ending also matches the tables. */
-static bool is_table(const char *path)
+/* A pattern without a file name ending also matches the summaries. */
+static bool is_summary(const char *path)
 {
-    size_t n = strlen(path), suffix = sizeof TOP_SUFFIX - 1;
-    return n > suffix && strcmp(path + n - suffix, TOP_SUFFIX) == 0;
+    size_t n = strlen(path), suffix = sizeof SUMMARY_SUFFIX - 1;
+    return n > suffix && strcmp(path + n - suffix, SUMMARY_SUFFIX) == 0;
 }
 
 static bool is_before(const struct stat *st, int64_t ns)
@@ -46,7 +46,7 @@ bool earlier_run_in_the_way(const struct writer_options *options)
         struct stat st;
         /* Another user's file is not this user's earlier run, and is never replaced. Nor is one
          * with a second name: another user may have linked it here. */
-        if (is_table(found.gl_pathv[i]) || !owner_is_trusted_file(found.gl_pathv[i], &st) ||
+        if (is_summary(found.gl_pathv[i]) || !owner_is_trusted_file(found.gl_pathv[i], &st) ||
             st.st_nlink != 1)
             continue;
         int64_t second = options->run_started_ns - options->run_started_ns % SECOND_NS;

@@ -99,12 +99,34 @@ static void log_unmarked(const struct window *w, const struct writer_options *op
         log_info("no step was marked: the trace holds the whole run; steps are marked by %s", how);
 }
 
-static void save_top(struct window *w, const struct window_shared *shared, const char *path)
+static void put_on_one_line(struct buf *b, const char *json)
 {
-    struct buf flops = {0};
-    window_flops_account(w, shared, &flops);
-    top_save(w->top, path, shared->options->profile_memory, &flops);
-    buf_free(&flops);
+    for (; *json; json++)
+        buf_put(b, *json == '\n' ? " " : json, 1);
+}
+
+static void save_summary(struct window *w, const struct window_shared *shared, const char *path)
+{
+    const struct writer_options *o = shared->options;
+    struct trace_identity id = {.world_size = 1};
+    char host[256] = "";
+    struct buf about = {0};
+    if (o->identity)
+        o->identity(&id);
+    gethostname(host, sizeof host - 1);
+    buf_printf(&about,
+               ", \"rank\": %lld, \"world_size\": %lld, \"host_name\": ", (long long)id.rank,
+               (long long)id.world_size);
+    json_string(&about, host, strlen(host));
+    buf_printf(&about,
+               ", \"baseTimeNanoseconds\": %lld, \"deviceProperties\": ", (long long)w->base_ns);
+    put_on_one_line(&about, o->gpu ? o->gpu->devices_json() : "[]");
+    buf_printf(&about, ", \"lost\": %llu, \"memory\": %s, ", (unsigned long long)w->lost_total,
+               o->profile_memory ? "true" : "false");
+    window_flops_account(w, shared, &about);
+    about.len -= 2; /* no comma at the end */
+    summary_save(w->summary, path, &about);
+    buf_free(&about);
 }
 
 bool save_finish(struct window *w, const struct window_shared *shared)
@@ -125,8 +147,8 @@ bool save_finish(struct window *w, const struct window_shared *shared)
     report_trace(path);
     report.events += w->events;
     report.lost += w->lost_total;
-    if (w->merged.files == 0) /* the table would lack the rows of other tools */
-        save_top(w, shared, path);
+    if (w->merged.files == 0) /* it would lack the rows of other tools */
+        save_summary(w, shared, path);
     notify_saved(w, path, shared->options);
     if (w->markless && !w->region)
         log_unmarked(w, shared->options);

@@ -90,8 +90,8 @@ static int drop_older_half(struct window *w, const struct window_shared *shared,
     }
     w->events -= w->half.events;
     w->flushed -= w->half.events;
-    top_free(w->top);
-    w->top = NULL;
+    summary_free(w->summary);
+    w->summary = NULL;
     begin_newer_half(w);
     return 0;
 }

@@ -12,10 +12,10 @@
 #include "writer/window/window_memory.h"
 #include "writer/window/window_names.h"
 
-#define STEP_TID       4194305u /* above the kernel's largest tid: no thread has it */
-#define GPU_PIDS       4096u    /* viewers take smaller pids for GPU ordinals */
-#define PID_SHIFT      1000000u
-#define HELD_TOP_BYTES (2u << 20) /* memory for the table of a held window */
+#define STEP_TID           4194305u /* above the kernel's largest tid: no thread has it */
+#define GPU_PIDS           4096u    /* viewers take smaller pids for GPU ordinals */
+#define PID_SHIFT          1000000u
+#define HELD_SUMMARY_BYTES (2u << 20) /* memory for the summary of a held window */
 /* bytes of backward operators that wait for other threads' forward records; beyond that, arrows are
  * drawn at once from what is known */
 #define BACKWARD_MOST (64u << 20)
@@ -136,14 +136,14 @@ unsigned window_flop_rates(const struct window *w, const struct writer_options *
                             options, out, most);
 }
 
-struct top *window_top(struct window *w, const struct window_shared *shared)
+struct summary *window_summary(struct window *w, const struct window_shared *shared)
 {
-    if (!w->top_tried) {
-        w->top_tried = true;
-        uint64_t most = shared->options->top_bytes;
-        w->top = top_make(w->held && most > HELD_TOP_BYTES ? HELD_TOP_BYTES : most);
+    if (!w->summary_tried) {
+        w->summary_tried = true;
+        uint64_t most = shared->options->summary_bytes;
+        w->summary = summary_make(w->held && most > HELD_SUMMARY_BYTES ? HELD_SUMMARY_BYTES : most);
     }
-    return w->top;
+    return w->summary;
 }
 
 void window_add(struct window *w, const struct window_shared *shared,
@@ -162,8 +162,8 @@ void window_add(struct window *w, const struct window_shared *shared,
     char room[RANGE_NAME_ROOM];
     json_record(&w->body, r, window_shown_name(w, r, room), &at, shared->options->dtype_names,
                 shared->options->n_dtypes);
-    if (r->start >= w->start) /* the table leaves out markers of warmup steps */
-        top_record(window_top(w, shared), r, &at);
+    if (r->start >= w->start) /* the summary leaves out markers of warmup steps */
+        summary_record(window_summary(w, shared), r, &at);
     if (w->flight)
         ; /* arrows and holders of memory are in windows only */
     else if (r->kind == REC_SPAN)
@@ -204,7 +204,7 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
     if (thread)
         snprintf(args, sizeof args, "\"thread\": %u", thread);
     json_span(&w->body, CAT_USER_ANNOTATION, name, &at, args);
-    top_step(window_top(w, shared), name, &at, thread);
+    summary_step(window_summary(w, shared), step, name, &at, thread);
     w->last_step = step;
     w->steps_end = end;
     w->events++;
@@ -236,7 +236,7 @@ void window_close(struct window *w, const struct step_edge *edge, uint64_t pass)
 uint64_t window_bytes(const struct window *w)
 {
     return sizeof *w + w->body.cap + w->backward.cap + w->open.cap + w->open_ids.cap +
-           top_bytes(w->top) + memory_owners_bytes(w->memory) + lanes_bytes(w->gpu.lanes) +
+           summary_bytes(w->summary) + memory_owners_bytes(w->memory) + lanes_bytes(w->gpu.lanes) +
            w->stacks.words * sizeof *w->stacks.bits + (w->sink ? w->sink->memory : 0);
 }
 
@@ -249,7 +249,7 @@ void window_free(struct window *w)
     gpu_memory_free(&w->gpu.memory);
     memory_owners_free(w->memory);
     flop_stats_free(w->flops);
-    top_free(w->top);
+    summary_free(w->summary);
     buf_free(&w->body);
     buf_free(&w->backward);
     buf_free(&w->open);

@@ -14,7 +14,7 @@
 
 struct lanes;
 struct memory_owners;
-struct top;
+struct summary;
 
 #define RESERVED 128u /* GPUs with a counter of the memory that the caching allocator holds */
 
@@ -86,9 +86,9 @@ struct window {
     struct memory_owners *memory; /* holders of tensor memory; NULL: no record yet */
     int64_t reserved[RESERVED];   /* last value of each GPU's counter, by ordinal */
     struct flop_stats *flops;     /* NULL: not counted */
-    /* table of `cprof top`; NULL: none yet, none wanted, or dropped */
-    struct top *top;
-    bool flops_tried, top_tried; /* made once: a later one would lack the earlier events */
+    /* NULL: none yet, none wanted, or no memory */
+    struct summary *summary;
+    bool flops_tried, summary_tried; /* made once: a later one would lack the earlier events */
     struct {
         uint64_t files, events, left_out;
     } merged;                  /* foreign traces */
@@ -143,8 +143,8 @@ uint64_t window_end_known(const struct window *w);
 void window_flops_account(const struct window *w, const struct window_shared *shared,
                           struct buf *b);
 
-/* The table of the window, made at the first call. NULL: not wanted, no memory, or dropped. */
-struct top *window_top(struct window *w, const struct window_shared *shared);
+/* The summary of the window, made at the first call. NULL: not wanted, or no memory. */
+struct summary *window_summary(struct window *w, const struct window_shared *shared);
 
 /* Adds the row of a whole step [start, end) in ticks. thread: tid that marked its end; 0:
  * unknown. */

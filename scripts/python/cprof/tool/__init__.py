@@ -41,6 +41,7 @@ COMMANDS = [  # as typed; the module has the same name, with "_" for "-"
     "hang",
     "report",
     "events",
+    "summarize",
     "check",
     "stacks",
     "memory",

@@ -19,7 +19,7 @@ from cprof.tool.span_roots import walk_all
 from cprof.tool.span_stacks import StackFinder, python_frames
 from cprof.tool.span_reader import Wanted, read_spans
 from cprof.tool.spans import Kind, Spans
-from cprof.tool.top_file import Table, load as load_table
+from cprof.tool.summary_file import Summary, of_trace
 
 SORT_KEYS = ("cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total",
              "cpu_memory_usage", "cuda_memory_usage", "self_cpu_memory_usage", "self_cuda_memory_usage", "flops", "count")
@@ -28,8 +28,8 @@ NO_STACKS = "holds no stacks: record it with CPROF_WITH_STACK=1 (torch.profiler:
 NO_FLOPS = "holds no FLOPs: record it with CPROF_WITH_FLOPS=1 (torch.profiler: with_flops=True and record_shapes=True)"
 NO_TENSORS = "holds no tensor memory, though it was recorded: no PyTorch tensor was allocated or released while it was"
 NO_MEMORY = "holds no tensor memory: record it with CPROF_PROFILE_MEMORY=1 (torch.profiler: profile_memory=True)"
-# The sums of a row in the order of TRACE.top.
-_SUMS = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns", "cpu_memory_usage", "self_cpu_memory_usage",
+# The sums of a row in the order of TRACE.summary.
+SUMS = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns", "cpu_memory_usage", "self_cpu_memory_usage",
          "device_memory_usage", "self_device_memory_usage")
 _WIDTH = 12
 _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
@@ -62,7 +62,7 @@ class Average:
 
 
 def _sums_of(node: Any, duration: int, is_async: bool) -> Tuple[int, ...]:
-    """The values that a span adds to the sums of its row, in the order of _SUMS."""
+    """The values that a span adds to the sums of its row, in the order of SUMS."""
     if is_async:  # count and total only, as torch has it
         return (duration, 0, 0, 0, node.memory, 0, node.device_memory, 0)
     return (duration, duration - node.child_time, node.own_device + node.child_device, node.own_device, node.memory,
@@ -97,7 +97,7 @@ class Averages:
         self.device_name = "CUDA"
         self.has_memory = self.has_flops = False
         self.rates: Dict[str, Rates] = {}  # by trace
-        self.tables: List[str] = []      # tables beside the traces that were read instead of the traces
+        self.tables: List[str] = []      # summaries that were read instead of the traces
         self.below: Dict[str, Dict[str, List[int]]] = {}  # calls of libraries by operator, if a trace was read: as Spans.below
         self._rows: Dict[Any, Average] = {}
 
@@ -113,13 +113,13 @@ class Averages:
         return list(self)[at]
 
     def add(self, path: str, progress: bool = False, from_trace: bool = False) -> List[str]:
-        """Adds a trace. Reads the table beside it instead if that is enough, unless from_trace is set. Returns remarks about the trace."""
+        """Adds a trace. Reads its summary instead if that is enough, unless from_trace is set. Returns remarks about the trace."""
         why = ""
         if not (from_trace or self.by_shape or self.stack_depth):
-            table, why = load_table(path)
-            if table is not None and table.rows:
-                self._add_table(table)
-                self.rates[path] = rates_of(table.flops)
+            summary, why = of_trace(path, table=True)
+            if summary is not None and summary.rows:
+                self._add_table(summary)
+                self.rates[path] = rates_of(summary.about.get("flops"))
                 return []
         return ([why + ": the trace is read"] if why else []) + self._read(path, progress)
 
@@ -148,17 +148,17 @@ class Averages:
         """Whether a kind gets no row. Its time still does not count as self time of the spans around it."""
         return kind.category == "python_function" and not self.python_functions
 
-    def _add_table(self, table: Table) -> None:
-        self.tables.append(table.path)
-        self.has_memory |= table.memory
-        for name, device, annotation, is_async, count, *sums, flops, first, first_end in table.rows:
+    def _add_table(self, summary: Summary) -> None:
+        self.tables.append(summary.path)
+        self.has_memory |= summary.about.get("memory") is True
+        for name, device, annotation, is_async, count, *sums, flops, first, first_end in summary.rows or ():
             key = (name, bool(device), bool(annotation), "", ())
             row = self._rows.get(key)
             if row is None:
                 row = self._rows[key] = Average(name, bool(device), bool(annotation), "", ())
             row.is_async |= bool(is_async)
             row.count += count
-            for attribute, value in zip(_SUMS, sums):
+            for attribute, value in zip(SUMS, sums):
                 setattr(row, attribute, getattr(row, attribute) + value)
             row.flops += flops
             self.has_flops |= flops > 0
@@ -187,7 +187,7 @@ class Averages:
         without = [self._left_out(kind) for kind in spans.kinds]
         is_async = [kind.is_async for kind in spans.kinds]
         tells_all = "cprof" in spans.metadata  # cprof gives every operator its FLOPs: nothing is computed from shapes
-        finder = StackFinder(spans, len(_SUMS) + 1, self._group_of) if self.stack_depth else None
+        finder = StackFinder(spans, len(SUMS) + 1, self._group_of) if self.stack_depth else None
 
         def take(row: Any, batch: Batch) -> None:
             shown = numpy.array([not one for one in without])[batch.kind]
@@ -196,7 +196,7 @@ class Averages:
                 if average is None:
                     average = numbered[number] = self._row(spans, number)
                 average.count += sums[0]
-                for name, value in zip(_SUMS, sums[1:]):
+                for name, value in zip(SUMS, sums[1:]):
                     setattr(average, name, getattr(average, name) + value)
                 average.first = min(average.first, first)
             if row.shaped and not tells_all:
@@ -242,7 +242,7 @@ class Averages:
         for found, group in finder.stacks():
             average = self._row(spans, found.kind, group)
             self._count(average, found.values, found.start, found.end)
-            flops = found.values[len(_SUMS)]
+            flops = found.values[len(SUMS)]
             if flops < -1:  # the trace has no FLOPs for this span; in cprof's traces that means none
                 flops = -1 if "cprof" in spans.metadata else -2 - flops
             if flops >= 0:

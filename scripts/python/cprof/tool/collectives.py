@@ -33,13 +33,15 @@ class Collective(NamedTuple):
     start: int
     end: int
     key: Tuple
+    bytes: int = -1    # of its larger side; -1: unknown
+    number: int = -1   # in its communicator; -1: unknown
 
 
 class Collectives:
-    """A list of collectives in columns, with 20 bytes each."""
+    """A list of collectives in columns, with 36 bytes each."""
 
     def __init__(self) -> None:
-        self._start, self._end, self._key = array("q"), array("q"), array("i")
+        self._start, self._end, self._key, self._bytes, self._number = (array(typecode) for typecode in "qqiqq")
         self._keys: List[Tuple] = []
         self._numbers: Dict[Tuple, int] = {}
 
@@ -47,27 +49,26 @@ class Collectives:
         return len(self._start)
 
     def __getitem__(self, at: int) -> Collective:
-        return Collective(self._start[at], self._end[at], self._keys[self._key[at]])
+        return Collective(self._start[at], self._end[at], self._keys[self._key[at]], self._bytes[at], self._number[at])
 
     def __iter__(self) -> Iterator[Collective]:
         return map(self.__getitem__, range(len(self)))
 
-    def add(self, start: int, end: int, key: Tuple) -> None:
+    def add(self, start: int, end: int, key: Tuple, size: int = -1, place: int = -1) -> None:
         """Adds a collective."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._keys)
             self._keys.append(key)
-        self._start.append(max(-LIMIT, min(start, LIMIT)))
-        self._end.append(max(-LIMIT, min(end, LIMIT)))
-        self._key.append(number)
+        for column, value in ((self._start, start), (self._end, end), (self._key, number), (self._bytes, size), (self._number, place)):
+            column.append(max(-LIMIT, min(value, LIMIT)))
 
     def in_order(self, moved_by: int = 0) -> "Collectives":
         """A sorted copy, with `moved_by` nanoseconds added to all times."""
         found = Collectives()
         for at in in_order(len(self), self.__getitem__):
-            start, end, key = self[at]
-            found.add(start + moved_by, end + moved_by, key)
+            start, end, *rest = self[at]
+            found.add(start + moved_by, end + moved_by, *rest)
         return found
 
 
@@ -166,7 +167,8 @@ class Times:
             return
         kind = kind_of(name, event.get("cat"))
         if kind is not None:
-            self._kinds[kind].add(*self._times(event), _key(name, event.get("args")))
+            args = event.get("args")
+            self._kinds[kind].add(*self._times(event), _key(name, args), *(_whole(args, key) for key in ("bytes", "Seq")))
         elif name.startswith(("ProfilerStep", RANGE_NAME)):
             match = STEP.match(name)
             if match and event.get("cat") != "gpu_user_annotation":
@@ -185,6 +187,11 @@ def kind_of(name: str, category: Any) -> Optional[int]:
         if (wanted is None or wanted == category) and pattern.match(name):
             return None if wanted is None and category in ("kernel", "gpu_user_annotation") else number
     return None
+
+
+def _whole(args: Any, key: str) -> int:
+    value = args.get(key) if type(args) is dict else None
+    return value if type(value) is int and abs(value) < LIMIT else -1
 
 
 def _key(name: str, args: Any) -> Tuple:

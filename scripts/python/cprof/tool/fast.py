@@ -109,6 +109,7 @@ def sound_events() -> Optional[Sound]:
         recompute: Any = None
         bytes: Any = None
         ranks: Any = field(default=None, name="Process Group Ranks")
+        place: Any = field(default=None, name="Seq")
 
     no_args = Args()
 

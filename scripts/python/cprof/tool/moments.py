@@ -281,30 +281,30 @@ class Trace:
     def __init__(self, path: str, progress: bool = False, times: Optional[Times] = None) -> None:
         """times: reads the trace in the same pass."""
         self.path = path
-        self._work, self.use = _Work(), Use()
+        self.work, self.use = _Work(), Use()
         with open_trace(path, progress) as trace:
             if times is not None:
                 times.begin(trace)
             self.spans = read_spans(trace, Wanted(stacks=True, flops=False, memory=True, nested=True, group=module_of,
-                                                   watch=_Watch(self._work, self.use, times)))
+                                                   watch=_Watch(self.work, self.use, times)))
             if times is not None:
                 times.finish(trace)
         self.metadata, self.notes = self.spans.metadata, trace.remarks()
         self.lines = [line for _, line in sorted(timelines(self.spans).items())] if self.spans.has_memory else []
         self.memory = [Account(line, self.spans.steps) for line in self.lines]
-        self._work.finish()
+        self.work.finish()
         self.use.finish()
         self._timelines: Dict[Any, ThreadStates] = {}
         self._waits: Dict[Any, _Waits] = {}
-        self._main = self._main_place()
-        self.on_main_thread = self._main is not None and is_main_thread(*self._main[:2])  # the steps are made there
+        self.main = self._main_place()
+        self.on_main_thread = self.main is not None and is_main_thread(*self.main[:2])  # the steps are made there
         used = process_of(self.metadata) if self.on_main_thread else None
         self._queued_ns = used.main_queued_ns or 0 if used is not None else 0  # waits for a processor that have no place in a step yet
         self.windows: List[Window] = []
         spans = self._steps()
         self._find_waits()
-        if len(self._work.start):
-            for device, number in self._work.devices.items():
+        if len(self.work.start):
+            for device, number in self.work.devices.items():
                 self.windows += self._of_device([Window(start, end, step, f"cuda:{device}") for start, end, step in spans], number)
         else:
             self.windows = self._of_cpu([Window(start, end, step, "cpu") for start, end, step in spans])
@@ -314,7 +314,7 @@ class Trace:
 
     def launched(self) -> Iterator[Tuple[str, Cause, int]]:
         """(name, launching cause, duration) of all work of the devices."""
-        work, names = self._work, list(self._work.kernels)
+        work, names = self.work, list(self.work.kernels)
         for i in range(len(work.start)):
             call = work.call_of(work.correlation[i])
             cause = NOBODY
@@ -337,7 +337,7 @@ class Trace:
     def repeated(self, spans: List[Tuple[int, int]]) -> int:
         """The time for which the thread of the steps ran operators a second time in these spans of time. Includes the way there: an operator of the
         backward pass first unpacks saved tensors, which computes them again (torch.utils.checkpoint, saved tensor hooks)."""
-        timeline = self._timeline(self._main)
+        timeline = self._timeline(self.main)
 
         def begun(time: int) -> int:
             return timeline.start_of(time) if timeline.cause(timeline.number_at(time)).name.startswith(BACKWARD) else time
@@ -350,7 +350,8 @@ class Trace:
         if place is None:
             numbers = {n for n, kind in enumerate(spans.kinds) if kind.name == STEPS}
             own = [place for place, row in spans.rows.items() if numbers and not numbers.isdisjoint(row.kind)]
-            others = own or [place for place in spans.operator_rows if place in spans.rows] or list(spans.rows)
+            threads = [place for place in spans.rows if not place[2]]  # the others have overhead and calls of unknown threads
+            others = own or [place for place in threads if place in spans.operator_rows] or threads
             place = max(others, key=lambda place: len(spans.rows[place].start), default=None)
         return place
 
@@ -363,8 +364,8 @@ class Trace:
                 found.append((max(start, reached), end, step_number(name)))
                 reached = end
         if not found:
-            starts = [min(row.start) for row in self.spans.rows.values() if len(row.start)] + list(self._work.start[:1])
-            ends = [max(row.end) for row in self.spans.rows.values() if len(row.end)] + ([max(self._work.end)] if len(self._work.end) else [])
+            starts = [min(row.start) for row in self.spans.rows.values() if len(row.start)] + list(self.work.start[:1])
+            ends = [max(row.end) for row in self.spans.rows.values() if len(row.end)] + ([max(self.work.end)] if len(self.work.end) else [])
             if starts and max(ends) > min(starts):
                 found = [(min(starts), max(ends), None)]
         return found
@@ -377,11 +378,11 @@ class Trace:
 
     def _place(self, number: int) -> Any:
         place = self._places[number]
-        return place if place in self.spans.rows else self._main
+        return place if place in self.spans.rows else self.main
 
     def _find_waits(self) -> None:
         """Finds the calls that wait for the GPU, by thread."""
-        work = self._work
+        work = self.work
         self._places = list(work.places)
         names = list(work.names)
         waits = {number for number, name in enumerate(names) if SYNC.match(name)}
@@ -410,7 +411,7 @@ class Trace:
     # ---- with a GPU ----
 
     def _of_device(self, windows: List[Window], device: int) -> List[Window]:
-        work, starts = self._work, [one.start for one in windows]
+        work, starts = self.work, [one.start for one in windows]
         reached = [-LIMIT] * len(BUSY)  # the ends of the unions of each class and those before it
         covered: List[Counter[int]] = [collections.Counter() for _ in BUSY]
         edges = self._edges(windows)
@@ -461,7 +462,7 @@ class Trace:
 
     def _edges(self, windows: List[Window]) -> List[Tuple[int, int]]:
         """For each step, the start of the main thread's first operator and the end of its last one."""
-        timeline = self._timeline(self._main)
+        timeline = self._timeline(self.main)
         found = []
         for window in windows:
             forget()
@@ -472,12 +473,12 @@ class Trace:
 
     def _idle(self, window: Window, start: int, end: int, since: int, call: Optional[int], edges: Tuple[int, int]) -> None:
         """Classifies idle time of a device. since: the start of the idle time; call: the call that launched the work that ended it."""
-        work = self._work
+        work = self.work
         if call is not None and work.call_end[call] <= since:
             window.add("other", end - start)
             return
-        place = self._main if call is None else self._place(work.call_place[call])
-        threads = [place] + ([self._main] if self._main != place else [])
+        place = self.main if call is None else self._place(work.call_place[call])
+        threads = [place] + ([self.main] if self.main != place else [])
         waiting = [self._waits[one] for one in threads if one in self._waits]
         for low, high, cause, calls, lost in self._caused(threads, waiting, start, end):
             if lost >= 0 and low < calls.end[lost]:
@@ -572,7 +573,7 @@ class Trace:
     # ---- without a GPU ----
 
     def _of_cpu(self, windows: List[Window]) -> List[Window]:
-        timeline = self._timeline(self._main)
+        timeline = self._timeline(self.main)
         transfers = self._transfers()
         begins = [start for start, _ in transfers]
         brief = _Brief()

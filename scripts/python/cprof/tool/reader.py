@@ -29,7 +29,7 @@ from cprof._untrusted import open_given, printable
 from cprof.tool import TOO_DEEP, Problem
 from cprof.tool.fast import any_events
 from cprof.tool.progress import Progress
-from cprof.tool.top_file import SUFFIX
+from cprof.tool.summary_file import SUFFIX
 
 CHUNK = 1 << 18          # bytes read at once, and characters parsed at once: more is not faster
 MAX_VALUE = 16 << 20     # most characters of an event or metadata value in a trace. As objects of Python they take up to 30 times as much
@@ -350,7 +350,7 @@ class Trace:
         self._stage = "end"
         if not self._has_events:
             beside = self.path[:-len(SUFFIX)] if self.path.endswith(SUFFIX) else ""
-            raise Problem(f"is the table that cprof left beside {printable(os.path.basename(beside))}: give that one" if beside else
+            raise Problem(f"is the summary of {printable(os.path.basename(beside))}: give that one" if beside else
                           "has no traceEvents: no trace", self.path)
         if self._next_char():
             self.notes.append(f"something stands behind the end, at byte {self._position()}")

@@ -58,7 +58,7 @@ GROUPS = [
         ('CPROF_GPU_BUFFER_KB', 'INT', '256', 64, 1048576, '', 'Buffer given to CUPTI, in KiB. A window is finished when the buffers of its time are full or idle'),
         ('CPROF_GPU_DUMP', 'TEXT', '', 0, 4000, 'a folder', 'Also write every raw buffer of CUPTI into this folder, for debugging'),
         ('CPROF_MAX_TRACE_MB', 'INT', '2048', 1, 1048576, '', 'Size at which a trace file ends, in MiB'),
-        ('CPROF_TOP_MB', 'INT', '32', 0, 1048576, '', 'Memory for the table beside each trace (TRACE.top, read by cprof top) while a window is recorded, in MiB. The default holds about a million operators and calls. A window that needs more has no table; 0 makes none'),
+        ('CPROF_SUMMARY_MB', 'INT', '32', 0, 1048576, '', 'Memory for the summary beside each trace (TRACE.summary, at most 200 KB, read by cprof top and cprof ranks) while a window is recorded, in MiB. The default holds about 700,000 operators and calls. A window that needs more has a summary without a table and without parts of steps; 0 makes none'),
         ('CPROF_DRAIN_DEADLINE_MS', 'INT', '10000', 0, 3600000, '', 'Longest wait at exit for outstanding GPU records, in ms'),
     ]),
 ]

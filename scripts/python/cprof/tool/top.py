@@ -9,8 +9,8 @@ The times are GPU times if anything ran on a GPU, else CPU times. "self" is a ro
 work that the row itself launched. What a library did for an operator, such as sgemm_, is listed below the operator if the trace is
 read. FLOP/s are those of the whole operator. The last lines show how much of the steps lies outside operators.
 
-cprof leaves a table beside each trace that it writes (TRACE.top), so that the command answers at once for a large trace. If the table
-is missing or older than the trace, and for all grouped tables, the command reads the trace. A line tells when the table was used.
+cprof leaves a summary beside each trace that it writes (TRACE.summary), so that the command answers at once for a large trace. If it is
+missing, has no table, or is older than the trace, and for all grouped tables, the command reads the trace. A line tells when it was used.
 Several traces are added up. --sort-by, --json and --csv name the columns as torch does. --json and --csv have all rows.
 """
 
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--include-python-functions", action="store_true",
                         help="also a row for each Python function of a trace of torch.profiler's")
     parser.add_argument("--from-trace", action="store_true",
-                        help="read the trace even if there is a table beside it (TRACE.top)")
+                        help="read the trace even if it has a summary (TRACE.summary)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--by", choices=BY, help="sums of self times by something else than the operator's name")
     form.add_argument("--compare", action="store_true", help="compare two traces or runs, like cprof compare")
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_small(path: str) -> bool:
-    """Whether the trace is read so fast that nobody notices: it has more than the table beside it."""
+    """Whether the trace is read so fast that nobody notices: it has more than its summary."""
     try:
         return os.path.getsize(path) * (GZIP_RATIO if path.endswith(".gz") else 1) <= SMALL
     except OSError:
@@ -122,7 +122,7 @@ def _table(args: argparse.Namespace) -> int:
         for line in averages.add(path, progress=True, from_trace=args.from_trace or for_people and _is_small(path)):
             note(line, path)
     for path in averages.tables if getattr(args, "tell", True) else ():
-        note("the table made with the trace (--from-trace reads the trace)", path)
+        note("the summary made with the trace (--from-trace reads the trace)", path)
     averages.need(args.sort_by, args.traces[0])
     if not (args.json or args.csv):
         put(Table(averages, args.sort_by, _limit(args, ROWS)).text() if for_people else averages.table(args.sort_by, _limit(args, TORCHS)))

@@ -14,7 +14,7 @@ from cprof.tool.settings import in_force, is_on
 
 # PATH.PID.FIRST STEP.part for a window, FOLDER/prestep.PID.part for the time before the first step mark (writer/base/path.h).
 PART = re.compile(r"(?:(?P<path>.*)\.(?P<pid>\d+)\.(?P<step>-?\d+)|(?:.*/)?prestep\.(?P<prestep>\d+)(?:-\d+)?)\.part", re.S)
-TABLE = re.compile(r"\.top(\.\d+~)?\Z")  # writer/sums/top_file.c
+SUMMARY = re.compile(r"\.summary(\.\d+~)?\Z")  # writer/sums/summary_file.c
 RUN_NAME_MOST = 160                        # bytes; longer ones are cut (preload/settings/run_names.h)
 BLANKS = " \t\r\n"
 
@@ -100,7 +100,7 @@ class Watch:
                 info = os.stat(path)
             except OSError:
                 continue
-            if stat.S_ISREG(info.st_mode) and not TABLE.search(path) and os.path.basename(path) != LIST_NAME:
+            if stat.S_ISREG(info.st_mode) and not SUMMARY.search(path) and os.path.basename(path) != LIST_NAME:
                 found[path] = (info.st_ino, info.st_mtime_ns)
         return found
 

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/records.h"
 #include "tests/support/sandbox.h"
@@ -318,34 +316,6 @@ START_TEST(gives_no_table_for_a_foreign_flops_argument)
 }
 END_TEST
 
-START_TEST(saves_the_table_beside_the_trace)
-{
-    char folder[] = "/tmp/cprof_top_XXXXXX", path[64], line[256] = "";
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/t.json", folder);
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs("{\"traceEvents\": []}", f);
-    fclose(f);
-    span(CAT_CPU_OP, "x", 1, 2, 0);
-    struct buf flops = {0};
-    buf_puts(&flops, "\"flops\": {}, ");
-    top_save(table, path, true, &flops);
-    buf_free(&flops);
-    strcat(path, ".top");
-    f = fopen(path, "r");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
-    ck_assert_ptr_nonnull(strstr(line, "\"trace_bytes\": 19"));
-    ck_assert_ptr_nonnull(strstr(line, ", \"flops\": {}, \"memory\": true}\n"));
-    fclose(f);
-    unlink(path);
-    path[strlen(path) - 4] = '\0';
-    unlink(path);
-    ck_assert_int_eq(rmdir(folder), 0); /* the folder is empty */
-}
-END_TEST
-
 /* A walk over all threads for each event would take a minute, in which no ring is drained. */
 START_TEST(handles_5000_threads)
 {
@@ -406,7 +376,6 @@ Suite *suite_top(void)
     tcase_add_test(c, handles_5000_threads);
     tcase_add_test(c, gives_no_table_beyond_its_memory);
     tcase_add_test(c, gives_no_table_for_a_foreign_flops_argument);
-    tcase_add_test(c, saves_the_table_beside_the_trace);
     suite_add_tcase(s, c);
     return s;
 }

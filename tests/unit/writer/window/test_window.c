@@ -388,7 +388,7 @@ START_TEST(small_window_takes_little_memory)
     if (!alloc_is_ours)
         return;
     session_options.with_flops = true;
-    session_options.top_bytes = 64 << 20;
+    session_options.summary_bytes = 64 << 20;
     struct losses none = {{0}};
     char path[PATH_MAX];
     struct record *r = record_new(REC_SPAN, CAT_CPU_OP, "aten::addmm", DATA_NONE, NULL, 0);
@@ -433,20 +433,20 @@ START_TEST(part_without_memory_stays_missing)
     if (!alloc_is_ours)
         return;
     session_options.with_flops = true;
-    session_options.top_bytes = 1 << 20;
+    session_options.summary_bytes = 1 << 20;
     capture_start();
     struct losses none = {{0}};
     alloc_fail_from(1); /* no ck_assert() while allocations fail: it allocates */
-    const void *flops = window_flops(window, &shared), *top = window_top(window, &shared);
+    const void *flops = window_flops(window, &shared), *summary = window_summary(window, &shared);
     const void *another = window_open(2, clock_ticks(), clock_ticks(), 7, &none);
     alloc_fail_from(0);
     ck_assert_ptr_null(another);
     ck_assert_uint_eq(capture_lines(capture_stderr(), "the steps from 7 on are not recorded"), 1);
     ck_assert_uint_eq(capture_lines(capture_stderr(), "FLOPs of this trace are not counted"), 1);
     ck_assert_ptr_null(flops);
-    ck_assert_ptr_null(top);
+    ck_assert_ptr_null(summary);
     ck_assert_ptr_null(window_flops(window, &shared));
-    ck_assert_ptr_null(window_top(window, &shared));
+    ck_assert_ptr_null(window_summary(window, &shared));
     add("work", clock_ticks(), clock_ticks());
     struct trace t = flushed();
     ck_assert_ptr_nonnull(trace_event(&t, 'X', "work"));

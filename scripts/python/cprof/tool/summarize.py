@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the summary of a trace, TRACE.summary: the parts of each step, the collectives, and the table of cprof top, in at most 200 KB.
+Commands that need no more than that read the summary instead of the trace; cprof ranks compares a thousand ranks this way.
+
+    cprof summarize RUN
+    cprof summarize rank0.5.pt.trace.json
+
+cprof leaves a summary beside each trace that it writes. The command makes it for other traces: those of torch.profiler, those that cprof
+recover made, those of the flight recorder, and those of older versions. A summary that fits its trace stays as it is.
+
+The guide "explain" has the fields."""
+
+import argparse
+import json
+import operator
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+
+from cprof._untrusted import open_regular, printable
+from cprof.tool import Problem, __version__, note
+from cprof.tool.averages import SUMS, Averages
+from cprof.tool.collectives import Times, rank_of, world_of
+from cprof.tool.given import add_traces, traces_of
+from cprof.tool.moments import SYNC, Trace, Window
+from cprof.tool.output import appearing
+from cprof.tool.screen import put
+from cprof.tool.spans import Kind
+from cprof.tool.summary_file import COLLECTIVES, PARTS, SCHEMA, STEPS, SUFFIX, identity, of_trace
+from cprof.tool.thread_states import COLLECTIVE, DATA
+from cprof.tool.categories import CALLS
+
+HELP = "make the summary of a trace, with which many ranks are compared"
+# As in writer/sums/summary_file.c.
+FILE_MOST, COLLECTIVES_MOST, PARTS_MOST, STEPS_MOST = 200_000, 2000, 250, 800
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_traces(parser)
+
+
+class _Piece(NamedTuple):
+    """Time that has a part; the part's number in PARTS."""
+    start: int
+    end: int
+    part: int
+
+
+OUTSIDE = len(PARTS) - 1
+DATA_PART, COLLECTIVE_PART, SYNC_PART, OPERATOR_PART, TRANSFER_PART = range(3, OUTSIDE)
+
+
+def _part_of(kind: Kind) -> Optional[int]:
+    """The part that a span of the thread of the steps has."""
+    if kind.is_async or kind.category in ("overhead", "python_function"):
+        return None
+    if kind.category == "user_annotation":
+        return DATA_PART if kind.name.startswith(DATA) else None
+    if COLLECTIVE.match(kind.name):
+        return COLLECTIVE_PART
+    return SYNC_PART if kind.category in CALLS and SYNC.match(kind.name) else OPERATOR_PART
+
+
+def _pieces(trace: Trace, device: Optional[int]) -> List[_Piece]:
+    """What counts for the steps of a device: its work, the transfers, and what the thread of the steps did."""
+    work, spans = trace.work, trace.spans
+    found = [_Piece(start, end, level) for start, end, level, its_device in zip(work.start, work.end, work.level, work.device) if its_device == device]
+    parts = [_part_of(kind) for kind in spans.kinds]
+    transfers = {number for number, kind in enumerate(spans.kinds) if kind.is_async}
+    for place, row in spans.rows.items():
+        for start, end, kind in zip(row.start, row.end, row.kind) if place == trace.main or not transfers.isdisjoint(row.kind) else ():
+            part = TRANSFER_PART if kind in transfers else parts[kind] if place == trace.main else None
+            if part is not None:
+                found.append(_Piece(start, end, part))
+    return sorted(found, key=operator.itemgetter(0))
+
+
+def _parts(pieces: Iterable[_Piece], steps: List[Window]) -> List[List[int]]:
+    """The parts of each step: differences of the unions of what has a part or an earlier one."""
+    sums = [[0] * OUTSIDE for _ in steps]
+    reached = [-1 << 62] * OUTSIDE
+    low = 0
+    for start, end, part in pieces:
+        while low < len(steps) and steps[low].end <= start:
+            low += 1
+        while part < OUTSIDE and end > reached[part]:
+            since = max(start, reached[part])
+            at = low
+            while at < len(steps) and steps[at].start < end:
+                sums[at][part] += max(0, min(end, steps[at].end) - max(since, steps[at].start))
+                at += 1
+            reached[part] = end
+            part += 1
+    return [[one - before for one, before in zip([*row, step.end - step.start], [0, *row])] for row, step in zip(sums, steps)]
+
+
+def _steps(trace: Trace) -> Optional[Dict[str, Any]]:
+    by_device: Dict[str, List[Window]] = {}
+    for window in trace.windows:
+        by_device.setdefault(window.device, []).append(window)
+    steps = next(iter(by_device.values()), [])
+    if not steps or len(steps) > STEPS_MOST:
+        return None
+    found: Dict[str, Any] = dict(zip(STEPS, ([step.step for step in steps], [step.start for step in steps], [step.total for step in steps])))
+    if len(steps) * len(by_device) > PARTS_MOST:
+        return dict(found, left_out=None, devices=None)
+    found["left_out"] = [step.left_out or None for step in steps]
+    found["devices"] = []
+    for device in sorted(by_device, key=lambda name: (len(name), name)):
+        number = trace.work.devices.get(device.partition(":")[2])
+        columns = zip(*_parts(_pieces(trace, number), steps))
+        found["devices"].append({"device": device, "launches": [step.launches for step in by_device[device]], **dict(zip(PARTS, map(list, columns)))})
+    return found
+
+
+def _collectives(times: Times, steps: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+    keys: Dict[Tuple, int] = {}
+    rows = []
+    for one in times.collectives:
+        rows.append((one.start - times.base_late, one.end - one.start, keys.setdefault(one.key, len(keys)), one.bytes, one.number))
+    found: Dict[str, Any] = {"keys": [list(key) for key in keys]}
+    if len(rows) <= COLLECTIVES_MOST:
+        starts = [row[0] for row in rows]
+        columns = ([row[2] for row in rows], [start - before for start, before in zip(starts, [0, *starts])], [row[1] for row in rows],
+                   [row[3] for row in rows], [row[4] for row in rows])
+        return dict(found, **dict(zip(COLLECTIVES, columns)), truncated=False)
+    return dict(found, sums=_sums(rows, steps), truncated=True)
+
+
+def _sums(rows: List[Tuple[int, ...]], steps: Optional[Dict[str, Any]]) -> List[List[int]]:
+    """Sums by step and key: number of the step in the list, key, count, duration, bytes."""
+    sums: Dict[Tuple[int, int], List[int]] = {}
+    spans = list(zip(steps["start"], steps["total"])) if steps else []
+    at = 0
+    for start, duration, key, size, _ in rows:
+        while at < len(spans) and start >= sum(spans[at]):
+            at += 1
+        if at < len(spans) and start >= spans[at][0]:
+            found = sums.setdefault((at, key), [0, 0, 0])
+            found[0] += 1
+            found[1] += duration
+            found[2] += max(size, 0)
+    return [[*where, *found] for where, found in sorted(sums.items())]
+
+
+def _about(trace: Trace, path: str) -> Dict[str, Any]:
+    metadata, account = trace.metadata, trace.metadata.get("cprof")
+    account = account if type(account) is dict else {}
+    lost = account.get("lost")
+    with open_regular(path) as file:
+        size, tail = identity(file)
+    about = {"schema": SCHEMA, "time_unit": "ns", "cprof": __version__, "trace_bytes": size, "trace_tail": tail, "rank": rank_of(metadata, path, 0),
+             "world_size": world_of(metadata), "host_name": str(metadata.get("host_name") or ""),
+             "baseTimeNanoseconds": metadata.get("baseTimeNanoseconds", 0), "deviceProperties": metadata.get("deviceProperties", []),
+             "lost": lost.get("total", 0) if type(lost) is dict else 0, "memory": metadata.get("profile_memory") in (1, True)}
+    return dict(about, flops=account["flops"]) if "flops" in account else about
+
+
+def summarized(path: str) -> Tuple[List[Any], List[List[Any]]]:
+    """The first three lines of the summary of a trace, and the table. Reads the trace twice. Raises a Problem."""
+    times = Times(path)
+    trace = Trace(path, True, times)
+    steps = _steps(trace)
+    lines = [_about(trace, path), {"steps": steps}, {"collectives": _collectives(times, steps)}]
+    averages = Averages()
+    for line in averages.add(path, progress=True, from_trace=True):
+        note(line, path)
+    return lines, [[row.key, row.device_type != "cpu", row.is_user_annotation, row.is_async, row.count, *(getattr(row, name) for name in SUMS), row.flops, *row.first]
+                   for row in averages]
+
+
+def _text(lines: List[Any], rows: List[List[Any]]) -> bytes:
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    table = "".join(json.dumps([row[0], *map(int, row[1:])], separators=(",", ":")) + "\n" for row in rows).encode()
+    fits = len(text) + len(table) + 64 <= FILE_MOST
+    return text + json.dumps({"table": fits}).encode() + b"\n" + (table if fits else b"") + b'{"end": true}\n'
+
+
+def run(args: argparse.Namespace) -> int:
+    """`cprof summarize`"""
+    for path in traces_of(args.traces):
+        found, why = of_trace(path)
+        if found is not None:
+            put(f"{printable(found.path)}: is there")
+            continue
+        if why:
+            note(f"{why}: it is made anew")
+        text = _text(*summarized(path))
+        with appearing(path + SUFFIX, True) as (_, file):
+            file.write(text)
+        put(f"{printable(path + SUFFIX)}: {len(text):,} bytes")
+    return 0

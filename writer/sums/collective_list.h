@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The collectives of a window, for its summary: when each began and ended, and what the ranks'
+ * events of one collective have in common. Of NCCL they are kernels, of gloo ranges, of MPI calls,
+ * as in scripts/python/cprof/tool/collectives.py. Times are nanoseconds of the file. cprof
+ * thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "writer/base/base.h"
+#include "writer/record/record.h"
+
+/* What lasts as long as the communication; the first kind that a window has counts. */
+enum collective_kind {
+    COLLECTIVE_NCCL, /* kernels */
+    COLLECTIVE_RANGE,
+    COLLECTIVE_MPI,
+    COLLECTIVE_KINDS,
+    COLLECTIVE_NONE = COLLECTIVE_KINDS
+};
+
+struct collective_seen {
+    int64_t start, end;
+    int64_t bytes, number; /* of the larger side; in its communicator; -1: unknown */
+    uint32_t key;          /* index in the list's keys */
+};
+
+struct collective_column {
+    struct collective_seen *at;
+    size_t n, room;
+};
+
+/* Zeros: empty. */
+struct collective_list {
+    struct collective_column of[COLLECTIVE_KINDS];
+    struct collective_column open[COLLECTIVE_KINDS]; /* of spans that are open now */
+    struct buf keys;                                 /* JSON texts, each with its NUL */
+    uint32_t n_keys;
+    uint64_t used, most; /* bytes of memory; most: set by the owner */
+    bool failed;         /* more than the memory takes: the list is not whole */
+};
+
+/* The kind of an event with this name. */
+enum collective_kind collective_kind_of(const char *name, size_t len, bool on_device);
+
+/* Takes an event. args: DATA_ARGS of n bytes; n may be 0. open: it may still end; see
+ * collective_list_forget_open(). */
+void collective_list_add(struct collective_list *l, enum collective_kind kind, struct text name,
+                         int64_t start, int64_t end, const uint8_t *args, size_t n, bool open);
+
+/* Drops the open ones, before they are read again. */
+void collective_list_forget_open(struct collective_list *l);
+
+/* The steps of a window, ascending and without overlaps. */
+struct summary_step {
+    int64_t start, end;
+    int64_t number; /* -1: the window has no steps */
+};
+
+/* Appends the list as one JSON object: columns, or, for more than `most` collectives, sums by step
+ * and key. Appends `null` for a list that is not whole. Settles the open ones. */
+void collective_list_put(struct collective_list *l, const struct summary_step *steps,
+                         size_t n_steps, size_t most, struct buf *out);
+
+/* Frees the memory. */
+void collective_list_free(struct collective_list *l);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The data that summary.c collects and summary_file.c writes. cprof thread. */
+#pragma once
+
+#include "writer/sums/collective_list.h"
+#include "writer/sums/step_parts.h"
+#include "writer/sums/summary.h"
+#include "writer/sums/top.h"
+
+struct summary {
+    struct top *table;
+    struct summary_step *steps;
+    size_t n_steps, steps_room;
+    struct device_works works;
+    struct collective_list collectives;
+    uint64_t used, most; /* bytes of memory, without the table and the collectives */
+    bool no_steps;       /* some step is missing */
+    bool no_parts;       /* the parts of the steps are unknown */
+};
+
+/* From now on the parts are unknown. */
+void summary_drop_parts(struct summary *s);
