@@ -140,7 +140,7 @@ static uint32_t key_of(struct collective_list *l, const struct text *name,
 }
 
 static bool append_seen(struct collective_list *l, struct collective_column *c,
-                   const struct collective_seen *one)
+                        const struct collective_seen *one)
 {
     if (c->n == c->room) {
         size_t more = c->room ? c->room : FIRST_ROOM;

@@ -201,7 +201,7 @@ static bool compiles(const struct top *t, const struct kind *kind)
 }
 
 static void mark_late(const struct summary_step *steps, size_t n, const struct top_span *span,
-                 bool *late)
+                      bool *late)
 {
     for (size_t i = 0; i < n; i++)
         late[i] |= span->start < steps[i].end && span->end > steps[i].start;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of `cprof top` in a window's summary, computed while the trace is written: a row per
- * name with calls, time with and without children, kernels, memory and FLOPs. It equals, to the nanosecond, what
- * scripts/python/cprof/tool/averages.py computes from the trace. Where that cannot be guaranteed
- * there is no table, and the command reads the trace. This is so with rows of other tools, args of
- * the program that have a meaning to readers, or more spans than the memory takes.
+ * name with calls, time with and without children, kernels, memory and FLOPs. It equals, to the
+ * nanosecond, what scripts/python/cprof/tool/averages.py computes from the trace. Where that
+ * cannot be guaranteed there is no table, and the command reads the trace. This is so with rows
+ * of other tools, args of the program that have a meaning to readers, or more spans than the
+ * memory takes.
  *
  * Spans are kept until the window's end, 32 bytes each, because CUPTI reports calls late and
  * nesting is known only then. Times are nanoseconds of the file. cprof thread. */
