@@ -31,6 +31,11 @@ bench-tool: setup
 	$(Q)$(MAKE) all $(if $(HAVE_CUDA),sim)
 	$(Q)BUILD=$(abspath $(BUILD)) $(PYTHON_VENV) tests/bench/tool_cost.py $(BENCH_TOOL)
 
+## bench-fleet: name planted faults in runs of 1,024 ranks, and measure it (20 minutes; BENCH_FLEET="--ranks 256 --runs 20")
+.PHONY: bench-fleet
+bench-fleet: setup
+	$(Q)$(PYTHON_VENV) tests/bench/fleet_cost.py $(BENCH_FLEET)
+
 .PHONY: bench-programs
 bench-programs: $(BENCH_BIN)
 

@@ -9,14 +9,17 @@ entered it. Such collectives show which rank the others waited for, and bound th
 import bisect
 import collections
 import heapq
+import itertools
+import operator
 import os
 import re
 from array import array
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from cprof.tool.reader import Trace, open_trace
-from cprof.tool.spans import in_order
+from cprof.tool.spans import in_order, text_of
 from cprof.tool.steps import RANGE_NAME, on_our_row
+from cprof.tool.summary_file import PARTS, SUFFIX, Summary
 
 STEP = re.compile(rf"(?:ProfilerStep\s*#\s*|{re.escape(RANGE_NAME)})([0-9]{{1,18}})(?![0-9])")
 # The kinds of events that last as long as the communication, best first. Only the best kind that a trace has is used.
@@ -54,6 +57,18 @@ class Collectives:
     def __iter__(self) -> Iterator[Collective]:
         return map(self.__getitem__, range(len(self)))
 
+    @classmethod
+    def of_summary(cls, columns: Dict[str, Any], base: int) -> "Collectives":
+        """From a summary's columns, which are in order."""
+        found = cls()
+        found._keys = [tuple(key) for key in columns["keys"]]
+        found._numbers = {key: number for number, key in enumerate(found._keys)}
+        found._start.extend(base + start for start in itertools.accumulate(columns["start_delta"]))
+        found._end.extend(map(operator.add, found._start, columns["duration"]))
+        for column, name in ((found._key, "key"), (found._bytes, "bytes"), (found._number, "number")):
+            column.extend(columns[name])
+        return found
+
     def add(self, start: int, end: int, key: Tuple, size: int = -1, place: int = -1) -> None:
         """Adds a collective."""
         number = self._numbers.get(key)
@@ -90,11 +105,32 @@ class Times:
         self.steps: Dict[int, Tuple[int, int]] = {}
         self.collectives: Sequence[Collective] = []
         self.notes: List[str] = []
+        self.parts: Dict[int, Dict[str, int]] = {}  # from a summary, by step: the parts, and `launches`; without steps that explain leaves out
+        self.device, self.from_summary = "cpu", False
         self._step_ranges: Dict[int, Tuple[int, int]] = {}  # ranges with a step's name that are not on cprof's row of steps
         self.again: Set[int] = set()                   # steps that ran several times
         self._starts: List[Tuple[int, int, int]] = []  # (start, end, number) of the steps
         self._kinds = [Collectives() for _ in KINDS]
         self._order = order
+
+    @classmethod
+    def of_summary(cls, found: Summary, order: int) -> Optional["Times"]:
+        """From a summary. None if that lacks the steps or single collectives: the trace must be read."""
+        steps, collectives = found.steps, found.collectives
+        if steps is None or collectives is None or collectives["truncated"]:
+            return None
+        one = cls(found.path[:-len(SUFFIX)], order)
+        one.rank, one.world, one.host = rank_of(found.about, found.path, order), world_of(found.about), text_of(found.about.get("host_name") or "")
+        one.base = one.base_late = base_of(found.about)
+        starts = [one.base + start for start in steps["start"]]
+        one.steps = {n: (start, start + total) for n, start, total in zip(steps["step"], starts, steps["total"]) if n is not None}
+        one.collectives, one.from_summary = Collectives.of_summary(collectives, one.base), True
+        for device in steps["devices"][:1] if steps["devices"] else ():  # a rank has one
+            one.device = device["device"]
+            columns = [device[name] for name in ("launches", *PARTS)]
+            one.parts = {n: dict(zip(("launches", *PARTS), row)) for n, left_out, *row in zip(steps["step"], steps["left_out"], *columns)
+                         if n is not None and left_out is None}
+        return one._indexed()
 
     def read(self, progress: bool = True) -> "Times":
         """Reads the file."""
@@ -146,6 +182,7 @@ class Times:
                 self.again.add(n)
                 self.steps[n] = max(before, step)
         self.collectives = _together(self.collectives, other.collectives)
+        self.parts.update(other.parts)
         self._indexed()
 
     def leave(self, steps: Set[int]) -> None:
@@ -153,6 +190,14 @@ class Times:
         for n in steps:
             del self.steps[n]
         self._indexed()
+
+    def durations(self) -> Dict[Tuple, Tuple[List[int], Tuple[int, ...]]]:
+        """By key: the durations of the collectives in turn, and the bytes of those in the first step."""
+        found: Dict[Tuple, List[Collective]] = collections.defaultdict(list)
+        for one in self.collectives:
+            found[one.key].append(one)
+        until = self._starts[0][1] if self._starts else 0
+        return {key: ([one.end - one.start for one in ones], tuple(one.bytes for one in ones if one.start < until)) for key, ones in found.items()}
 
     def step_at(self, at: int) -> Optional[int]:
         """The step at a moment; None outside of steps."""
@@ -224,7 +269,7 @@ def base_of(metadata: Dict[str, Any]) -> int:
 
 def rank_of(metadata: Dict[str, Any], path: str, otherwise: int) -> int:
     """The trace's rank: from its metadata, else from the file name, else `otherwise`."""
-    info = metadata.get("distributedInfo")
+    info = metadata.get("distributedInfo", metadata)
     rank = info.get("rank") if type(info) is dict else None
     if type(rank) is int and 0 <= rank < 1 << 17:
         return rank
@@ -234,7 +279,7 @@ def rank_of(metadata: Dict[str, Any], path: str, otherwise: int) -> int:
 
 def world_of(metadata: Dict[str, Any]) -> int:
     """The number of ranks of the run; 0 if the trace does not have it."""
-    info = metadata.get("distributedInfo")
+    info = metadata.get("distributedInfo", metadata)
     world = info.get("world_size") if type(info) is dict else None
     return world if type(world) is int else 0
 

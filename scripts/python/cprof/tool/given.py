@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 from cprof._saved import LIST_NAME, lines_of
 from cprof.tool import Problem, note
 from cprof.tool.reader import open_trace
+from cprof.tool.summary_file import SUFFIX
 from cprof.tool.watch import natural
 
 ENDINGS = (".json", ".json.gz")
@@ -73,6 +74,12 @@ def _traces_in(folder: str, merged: bool) -> List[str]:
         more = f"; it holds open files (*.part): name one, or cprof recover {opened[0]}" if opened else ""
         raise Problem(f"holds no traces (*.json, *.json.gz){more}", folder)
     return found if merged else _single(found, folder)
+
+
+def _summaries_alone(folder: str) -> List[str]:
+    """The summaries of a folder that holds no trace."""
+    inside = _inside(folder, (SUFFIX,)) or _inside(os.path.join(folder, WITHIN), (SUFFIX,))
+    return inside if not any(os.path.exists(path[:-len(SUFFIX)]) for path in inside) else []
 
 
 # ---- the newest run ----
@@ -152,14 +159,16 @@ def _newest() -> List[str]:
     return [trace for one in folders for trace in one.of_run(name)]
 
 
-def traces_of(given: List[str], merged: bool = False) -> List[str]:
-    """The files for the arguments. merged: includes merged traces found in a folder. Raises a Problem."""
+def traces_of(given: List[str], merged: bool = False, summaries: bool = False) -> List[str]:
+    """The files for the arguments. merged: includes merged traces found in a folder. summaries: includes summaries whose trace is elsewhere.
+    Raises a Problem."""
     if not given:
         newest = _newest()
         return newest if merged else _single(newest, os.path.dirname(newest[0]) or ".")
     found = []
     for path in given:
-        found += _traces_in(path, merged) if os.path.isdir(path) else [path]
+        alone = _summaries_alone(path) if summaries and os.path.isdir(path) else []
+        found += alone or (_traces_in(path, merged) if os.path.isdir(path) else [path])
     return found
 
 

@@ -16,6 +16,10 @@ kernels of NCCL, else ranges of gloo, else calls of MPI. The rank that the other
 ranks have the same own time, none is called the slowest. Without collectives the own time is that of the whole step. A step is
 compared among the ranks that recorded it.
 
+From 8 ranks on, each step of a rank is also compared with the median rank's: its kernels, its data, its time outside them. Ranks of a
+host that stand out together are named as the host. The collectives of a group are compared with those of other groups of its size.
+What stands out comes first, with the steps. This needs the summaries of the traces (TRACE.summary), and no trace: copy only those.
+
 Clocks of several hosts are aligned first, as in cprof merge."""
 
 import argparse
@@ -31,10 +35,15 @@ from cprof.tool import Problem, note, printable
 from cprof.tool.collectives import Clock, Times, by_rank, clocks, has_parts, meetings, of_last_attempts, of_other_runs, of_unknown_members, world_in
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.merge import clock_text
+from cprof.tool.rank_causes import causes
 from cprof.tool.rank_cost import Cost, Did, Waits, covered, did
 from cprof.tool.screen import data, put
+from cprof.tool.summary_file import SUFFIX, of_trace, read
 
 SCHEMA = {"name": "cprof.summary", "version": 1}
+CAUSES_SHOWN = 5
+RANKS_SHOWN = 32
+CLOCKS_SHOWN = 8     # hosts whose clocks get a line each
 HELP = "show how much time each rank cost the others, in which steps, and what it did meanwhile"
 
 
@@ -189,8 +198,10 @@ def _hosts(traces: List[Times]) -> Dict[int, str]:
 def _print_ranks(ranks: List[Dict[str, Any]], hosts: Dict[int, str]) -> None:
     rows = [["rank", "steps", "cost sum ms", "waited sum ms", "own median ms", "collectives median ms", "slowest in", "host"]]
     rows += [[str(row["rank"]), str(row["steps"]), _ms(row["cost_sum_ns"]), _ms(row["waited_sum_ns"]), _ms(row["own_ns"]), _ms(row["collective_ns"]),
-              str(row["slowest_in"]), printable(hosts[row["rank"]])] for row in ranks]
+              str(row["slowest_in"]), printable(hosts[row["rank"]])] for row in ranks[:RANKS_SHOWN]]
     _print(rows)
+    if len(ranks) > RANKS_SHOWN:
+        put(f"({RANKS_SHOWN} of {len(ranks):,} ranks: those with the largest cost; --json has all)")
 
 
 def _slowest(ranks: List[Dict[str, Any]], table: Table) -> str:
@@ -208,11 +219,34 @@ def _slowest(ranks: List[Dict[str, Any]], table: Table) -> str:
             f"{'behind' if behind >= 0 else 'ahead of'} the median of the others")
 
 
+def _times(path: str, order: int, progress: bool) -> Times:
+    """The steps and collectives of a rank: from its summary where that has them, else from the trace."""
+    found, why = (read(path), "") if path.endswith(SUFFIX) else of_trace(path)
+    one = Times.of_summary(found, order) if found is not None else None
+    if one is not None:
+        return one
+    if found is not None and path.endswith(SUFFIX):
+        raise Problem("has sums of its collectives only: the trace is needed", path)
+    if why:
+        note(f"{why}: the trace is read")
+    return Times(path, order).read(progress)
+
+
+def _clocks(moved: List[Tuple[str, Clock]]) -> List[str]:
+    """What is known of the hosts' clocks: a line for each, or one for many."""
+    if len(moved) <= CLOCKS_SHOWN:
+        return [clock_text(host or "(no host name)", clock) for host, clock in moved]
+    known = [clock for _, clock in moved if clock.error_ns is not None]
+    most, error = max((abs(clock.offset_ns) for clock in known), default=0), max((clock.error_ns or 0 for clock in known), default=0)
+    return [f"clocks of {len(moved) + 1} hosts: {len(known)} aligned by collectives, by up to {most / 1e6:,.3f} ms; up to {error / 1e6:,.3f} ms of error "
+            "are left"]
+
+
 def compared(paths: List[str], progress: bool = True) -> "Comparison":
     """Compares the ranks of these traces. May raise a Problem."""
     traces = []
     for order, path in enumerate(paths):
-        one = Times(path, order).read(progress)
+        one = _times(path, order, progress)
         for text in one.notes:
             note(text, path)
         traces.append(one)
@@ -231,6 +265,7 @@ class Comparison:
         self.table = table_of(self.traces, self.moved, waits)
         self.costs = costs(self.traces, waits, self.table)
         self.ranks = summary(self.table, self.costs)
+        self.causes = causes(self.traces)
         self.worst = self.costs[0] if self.costs and self.costs[0].cost > 0 else None
         self._waits = waits
 
@@ -245,13 +280,17 @@ class Comparison:
         worst, done = self.worst, self.did
         return {"worst": worst and {"rank": worst.rank, "cost_sum_ns": round(worst.cost), "steps_sum_ns": round(worst.total), "steps": worst.steps(),
                                     "did": done and {"total_ns": done.total, "cpu": dict(done.cpu), "gpu": dict(done.gpu)}},
+                "causes": [{"kind": one.kind, "where": one.where, "ranks": one.ranks, "host": one.host, "cost_ns": round(one.cost), "share": one.share,
+                            "steps": one.steps, "text": one.text()} for one in self.causes],
                 "ranks": self.ranks,
                 "steps": {step: {rank: {"time_ns": cell.time, "own_ns": cell.own, "waited_ns": cell.waited, "collective_ns": cell.collective}
                                  for rank, cell in cells.items()} for step, cells in self.table.items()},
                 "clocks": {host: clock._asdict() for host, clock in self.moved.items()}}
 
     def answer(self) -> List[str]:
-        """The answer in one or two lines."""
+        """The answer in some lines: what stands out among many ranks, else which rank the others waited for."""
+        if self.causes:
+            return [one.text() for one in self.causes[:CAUSES_SHOWN]]
         if self.worst is None:
             return [_slowest(self.ranks, self.table)]
         return [self.worst.text()] + ([self.did.text(self.worst.rank)] if self.did else [])
@@ -259,7 +298,7 @@ class Comparison:
 
 def run(args: argparse.Namespace) -> int:
     """`cprof ranks`"""
-    paths = traces_of(args.traces)
+    paths = traces_of(args.traces, summaries=True)
     found = compared(paths)
     traces, moved, table = found.traces, found.moved, found.table
     again: Dict[int, Set[int]] = collections.defaultdict(set)
@@ -271,10 +310,14 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         data(json.dumps({"schema": SCHEMA, "traces": paths, **found.summary()}) + "\n")
         return 0
+    summaries = sum(one.from_summary for one in traces)
+    if summaries:
+        note(f"{summaries:,} of {len(traces):,} ranks by their summaries, the others by their traces" if summaries < len(traces) else
+             "by the summaries made with the traces")
     for text in of_other_runs(traces, moved):
         note(text)
-    for host, clock in list(moved.items())[1:]:
-        note(clock_text(host or "(no host name)", clock))
+    for text in _clocks(list(moved.items())[1:]):
+        note(text)
     world = world_in(traces)
     parts = has_parts((found.key for one in traces for found in one.collectives), world)
     apart = sum(1 for one in traces for found in one.collectives if of_unknown_members(found.key, world, parts))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cprof ranks` on many ranks by their summaries: the planted fault is named first. `make bench-fleet` has the full sizes."""
+
+import json
+
+import pytest
+
+from fleet import Fleet
+from command_runs import cprof
+
+RANKS = 64
+
+
+def ranks(folder, *more):
+    done = cprof("ranks", folder, *more)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("fault, by, steps, named", [
+    ("slow GPU", 1.15, None, "slow GPU: rank 17 (node002) computes "),
+    ("slow host", 1.5, None, "slow host: node002 (ranks 16-23) keeps its GPU idle "),
+    ("late data", 8, (3, 6, 9), "late data: rank 17 (node002) waits "),
+    ("uneven stages", 1.08, None, "uneven work: ranks 16-31 compute "),
+    ("slow link", 3, None, "slow link: allreduce among ranks 17, 25 takes 3.0 times as long as in other groups of 2: ")])
+def test_planted_fault_is_named_first(tmp_path, fault, by, steps, named):
+    run = Fleet(RANKS, seed=len(fault))
+    run.plant(fault, by, rank=17, steps=steps)
+    run.write(tmp_path)
+    first = ranks(tmp_path).stdout.splitlines()[0]
+    assert first.startswith(named), first
+    assert first.endswith("in 3 of 11 steps: 103, 106, 109" if steps else ("in all 12 steps" if fault == "slow link" else "in all 11 steps")), first
+    [cause] = json.loads(ranks(tmp_path, "--json").stdout)["causes"]
+    assert cause["text"] == first and 17 in cause["ranks"] and 0.01 < cause["share"] < 1
+
+
+def test_two_faults_are_both_named_the_larger_one_first(tmp_path):
+    run = Fleet(RANKS, seed=5)
+    run.plant("late data", 20, rank=3)
+    run.plant("slow GPU", 1.1, rank=50)
+    run.write(tmp_path)
+    first, second = ranks(tmp_path).stdout.splitlines()[:2]
+    assert first.startswith("late data: rank 3 (node000) ") and second.startswith("slow GPU: rank 50 (node006) ")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_named_in_a_healthy_run(tmp_path, seed):
+    Fleet(RANKS, seed=seed).write(tmp_path)
+    assert json.loads(ranks(tmp_path, "--json").stdout)["causes"] == []
+
+
+def test_more_kernels_are_no_slow_gpu(tmp_path):
+    run = Fleet(RANKS, seed=2)
+    run.plant("slow GPU", 1.15, rank=9)
+    run.write(tmp_path)
+    path = tmp_path / "rank9.100.pt.trace.json.summary"
+    path.write_text(path.read_text().replace('"launches": [400', '"launches": [460').replace(", 400", ", 460"))
+    first = ranks(tmp_path).stdout.splitlines()[0]
+    assert first.startswith("more work: rank 9 (node001) computes ") and "the median rank, with 460 kernels and copies in a step instead of 400, in" in first
+
+
+def test_tables_and_clocks_stay_short(tmp_path):
+    Fleet(RANKS * 2, seed=1).write(tmp_path)
+    done = ranks(tmp_path)
+    assert "(32 of 128 ranks: those with the largest cost; --json has all)" in done.stdout
+    assert [line for line in done.stderr.splitlines() if "clock" in line] == [line for line in done.stderr.splitlines() if "clocks of 16 hosts: 15 aligned" in line]
+    assert len(json.loads(ranks(tmp_path, "--json").stdout)["ranks"]) == 128
