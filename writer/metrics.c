@@ -43,7 +43,8 @@ static struct {
 static struct {
     struct flop_rates flops[DEVICES];
     struct window_memory_use memory[DEVICES];
-    unsigned n_flops, n_memory;
+    struct step_shares shares[DEVICES];
+    unsigned n_flops, n_memory, n_shares;
     int64_t saved_ns; /* wall clock; 0: there is none */
 } window;
 
@@ -98,6 +99,7 @@ void metrics_window(const struct window *w, bool saved)
     window.saved_ns = clock_wall_ns(clock_ticks());
     window.n_flops = window_flop_rates(w, options, window.flops, DEVICES);
     window.n_memory = window_memory_uses(w, window.memory, DEVICES);
+    window.n_shares = summary_shares(w->summary, window.shares, DEVICES);
 }
 
 static int by_size(const void *a, const void *b)
@@ -208,6 +210,26 @@ static void put_devices(struct buf *b, const char *name, const char *help, const
     }
 }
 
+/* What the steps of the last trace consist of. */
+static void put_shares(struct buf *b)
+{
+    static const char *const parts[] = {
+#define PART(id, name) name,
+#include "writer/sums/step_parts.def"
+#undef PART
+    };
+    if (window.n_shares)
+        head(b, "cprof_trace_step_ratio", "gauge", "Parts of the steps in the last trace.");
+    for (unsigned i = 0; i < window.n_shares; i++)
+        for (int part = 0; part < STEP_PARTS; part++) {
+            char label[80], device[24] = "CPU";
+            if (window.shares[i].device != GPU_NONE)
+                snprintf(device, sizeof device, "CUDA:%u", window.shares[i].device);
+            snprintf(label, sizeof label, "device=\"%s\",part=\"%s\"", device, parts[part]);
+            sample(b, "cprof_trace_step_ratio", label, window.shares[i].share[part]);
+        }
+}
+
 static void put_window(struct buf *b)
 {
 #define FLOPS(name, field, help)                                                                   \
@@ -226,6 +248,7 @@ static void put_window(struct buf *b)
     FLOPS("cprof_trace_hfu_ratio", hardware, "HFU in the last trace: all FLOPs.");
     MEMORY("cprof_trace_memory_peak_bytes", peak, "Most tensor memory in the last trace.");
     MEMORY("cprof_trace_memory_bytes", last, "Tensor memory at the end of the last trace.");
+    put_shares(b);
 }
 
 static void put_losses(struct buf *b)

@@ -63,6 +63,8 @@ def test_metrics_of_a_training(tmp_path):
     assert now["cprof_traces_total", ""] == 1 and abs(now["cprof_trace_timestamp_seconds", ""] - time.time()) < 120
     assert now["cprof_trace_memory_peak_bytes", 'device="CPU"'] >= now["cprof_trace_memory_bytes", 'device="CPU"'] > 64 * 64 * 4
     assert now["cprof_trace_mfu_ratio", 'device="CPU"'] == pytest.approx(now["cprof_trace_flops_per_second", 'device="CPU"'] / 1e12, rel=1e-4)
+    parts = {label: value for (name, label), value in now.items() if name == "cprof_trace_step_ratio"}
+    assert sum(parts.values()) == pytest.approx(1) and parts['device="CPU",part="operators"'] > 0.01 < parts['device="CPU",part="outside"']
     assert now["cprof_lost_records_total", 'cause="ring_full"'] == 0 and now["cprof_flight_saves_total", 'cause="hang"'] == 0
     assert r'run="a \"b\"\\c"' in text
     if shutil.which("promtool"):

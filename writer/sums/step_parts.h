@@ -16,14 +16,8 @@
 #pragma once
 
 #include "writer/sums/collective_list.h"
+#include "writer/sums/summary.h"
 #include "writer/sums/top_table.h"
-
-enum step_part {
-#define PART(id, name) PART_##id,
-#include "writer/sums/step_parts.def"
-#undef PART
-    STEP_PARTS
-};
 
 /* Work of a device. */
 struct device_work {

@@ -35,6 +35,15 @@ void summary_free(struct summary *s)
     free(s);
 }
 
+unsigned summary_shares(const struct summary *s, struct step_shares *out, unsigned most)
+{
+    unsigned n = s ? s->n_shares : 0;
+    n = n < most ? n : most;
+    for (unsigned i = 0; i < n; i++)
+        out[i] = s->shares[i];
+    return n;
+}
+
 uint64_t summary_bytes(const struct summary *s)
 {
     return s ? sizeof *s + s->used + s->collectives.used + top_bytes(s->table) : 0;

@@ -11,6 +11,20 @@
 
 struct summary;
 
+/* The parts of a step (step_parts.h). */
+enum step_part {
+#define PART(id, name) PART_##id,
+#include "writer/sums/step_parts.def"
+#undef PART
+    STEP_PARTS
+};
+
+/* What a device's steps consist of. */
+struct step_shares {
+    uint32_t device;          /* ordinal; GPU_NONE: the CPU */
+    double share[STEP_PARTS]; /* 0 to 1; together 1 */
+};
+
 /* Makes an empty summary that takes at most `most` bytes of memory. NULL: no memory, or most is
  * 0. */
 struct summary *summary_make(uint64_t most);
@@ -41,6 +55,10 @@ void summary_gpu(struct summary *s, const struct gpu_record *r, const struct jso
 /* Takes a range's copy on a device. */
 void summary_annotation(struct summary *s, const char *name, size_t len,
                         const struct json_place *at);
+
+/* The shares of the parts in the steps of each device, after summary_save(). The first of several
+ * steps does not count. Returns their number: at most `most`, 0 where the parts are unknown. */
+unsigned summary_shares(const struct summary *s, struct step_shares *out, unsigned most);
 
 /* Writes the summary as PATH.summary beside the finished trace, at most 200 KB. about: pairs
  * `"key": value, ` of its first line. Silent on errors, because the trace has all of it. */

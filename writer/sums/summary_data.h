@@ -7,6 +7,8 @@
 #include "writer/sums/summary.h"
 #include "writer/sums/top.h"
 
+#define SHARES_MOST 16u /* devices of a process */
+
 struct summary {
     struct top *table;
     struct summary_step *steps;
@@ -14,8 +16,10 @@ struct summary {
     struct device_works works;
     struct collective_list collectives;
     uint64_t used, most; /* bytes of memory, without the table and the collectives */
-    bool no_steps;       /* some step is missing */
-    bool no_parts;       /* the parts of the steps are unknown */
+    struct step_shares shares[SHARES_MOST];
+    unsigned n_shares;
+    bool no_steps; /* some step is missing */
+    bool no_parts; /* the parts of the steps are unknown */
 };
 
 /* From now on the parts are unknown. */

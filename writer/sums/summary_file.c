@@ -99,6 +99,22 @@ static void put_left_out(const struct summary *s, struct buf *out)
     free(compiling);
 }
 
+static void keep_shares(struct summary *s, uint32_t device, const struct parts_of_step *parts)
+{
+    int64_t sums[STEP_PARTS] = {0}, total = 0;
+    for (size_t i = s->n_steps > 1; i < s->n_steps; i++)
+        for (int part = 0; part < STEP_PARTS; part++) {
+            sums[part] += parts[i].ns[part];
+            total += parts[i].ns[part];
+        }
+    if (total <= 0 || s->n_shares == SHARES_MOST)
+        return;
+    struct step_shares *shares = &s->shares[s->n_shares++];
+    shares->device = device;
+    for (int part = 0; part < STEP_PARTS; part++)
+        shares->share[part] = (double)sums[part] / (double)total;
+}
+
 /* Appends the parts of all steps on one device, or on the CPU. */
 static bool put_device(struct summary *s, uint64_t main, uint32_t device, struct buf *out)
 {
@@ -124,6 +140,8 @@ static bool put_device(struct summary *s, uint64_t main, uint32_t device, struct
         }
     }
     buf_puts(out, "]}");
+    if (good)
+        keep_shares(s, device, parts);
     free(parts);
     return good;
 }
@@ -167,6 +185,7 @@ static void put_devices(struct summary *s, struct buf *out)
     }
     buf_puts(out, "]");
     if (!good) {
+        s->n_shares = 0;
         out->len = before;
         buf_puts(out, ", \"left_out\": null, \"devices\": null");
     }
