@@ -7,6 +7,7 @@ import pytest
 
 from fleet import Fleet
 from command_runs import cprof
+from pages import Page
 
 RANKS = 64
 
@@ -65,3 +66,20 @@ def test_tables_and_clocks_stay_short(tmp_path):
     assert "(32 of 128 ranks: those with the largest cost; --json has all)" in done.stdout
     assert [line for line in done.stderr.splitlines() if "clock" in line] == [line for line in done.stderr.splitlines() if "clocks of 16 hosts: 15 aligned" in line]
     assert len(json.loads(ranks(tmp_path, "--json").stdout)["ranks"]) == 128
+
+
+def test_page_of_many_ranks_shows_the_late_ones(tmp_path):
+    """The heat map has a row for several ranks, as high as its label, with the latest rank's time."""
+    run = Fleet(RANKS * 2, seed=4)
+    run.plant("late data", 15, rank=70, steps=[3, 8])
+    run.write(tmp_path / "run")
+    made = cprof("report", tmp_path / "run", "-o", tmp_path / "report.html")
+    assert made.returncode == 0, made.stderr
+    with Page(tmp_path / "report.html") as page:
+        assert page("document.querySelector('section p').innerText").startswith("late data: rank 70 (node008) waits ")
+        assert page("document.querySelectorAll('.map .up span').length") == RANKS and page("document.querySelectorAll('.heat rect').length") == RANKS * 12
+        assert page("Math.abs(document.querySelector('.heat').getBoundingClientRect().height"
+                    " - document.querySelector('.map .up').getBoundingClientRect().height)") < 2
+        darkest = page("[...document.querySelectorAll('.heat rect')].sort((a, b) => b.getAttribute('fill-opacity') - a.getAttribute('fill-opacity'))"
+                       ".slice(0, 2).map(one => one.textContent.split(':')[0]).sort().join()")
+    assert darkest == "rank 70, step 103,rank 70, step 108"

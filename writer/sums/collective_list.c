@@ -54,6 +54,8 @@ static bool is_mpi_call(const char *name, size_t len)
 
 enum collective_kind collective_kind_of(const char *name, size_t len, bool on_device)
 {
+    if (len == 0 || !strchr("ngrmuMP", name[0])) /* nearly all names */
+        return COLLECTIVE_NONE;
     if (on_device)
         return is_nccl_kernel(name, len) ? COLLECTIVE_NCCL : COLLECTIVE_NONE;
     if (starts_with(name, len, "gloo:") || starts_with(name, len, "mpi:") ||

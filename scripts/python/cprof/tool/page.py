@@ -166,7 +166,7 @@ h1 { font-size: 22px; margin: 0 0 4px; overflow-wrap: anywhere } h2 { font-size:
 .bar { height: 14px; min-width: 120px }
 .key { display: inline-block; margin-right: 14px; white-space: nowrap; font-size: 13px } .dot { display: inline-block; width: 11px; height: 11px;
   margin-right: 5px; vertical-align: -1px }
-.chart { display: grid; grid-template-columns: max-content 1fr; gap: 2px 6px; margin: 8px 0 } .chart > svg:not(.marks) { height: 190px;
+.chart { display: grid; grid-template-columns: max-content 1fr; gap: 2px 6px; margin: 8px 0 } .chart > svg:not(.marks, .heat) { height: 190px;
   background: var(--panel); border-bottom: 1px solid var(--line) } .up, .along { display: flex; justify-content: space-between; font-size: 12px;
   color: var(--muted) } .up { flex-direction: column; text-align: right; line-height: 1 } .along, .marks { grid-column: 2 }
 .marks { height: 16px; overflow: visible; fill: var(--muted); font-size: 12px }

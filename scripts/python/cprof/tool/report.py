@@ -6,7 +6,8 @@ kernels, memory, ranks and FLOPs.
     cprof report mine -o report.html
 
 The page is one file of at most 1 MB, needs no network, and can be printed. Its numbers are those of `cprof explain --json`,
-`cprof memory --json` and `cprof ranks --json`. The page marks lists that are cut; these commands print them whole."""
+`cprof memory --json` and `cprof ranks --json`. The page marks lists that are cut; these commands print them whole. A folder of summaries
+without their traces gives a page about the ranks alone."""
 
 import argparse
 from typing import Any, Dict, List, NamedTuple
@@ -18,7 +19,9 @@ from cprof.tool.memory_use import Timeline
 from cprof.tool.moments import Trace
 from cprof.tool.operators import Operators
 from cprof.tool.output import end_tidily, keep_apart, replacing
-from cprof.tool.report_page import page
+from cprof.tool.ranks import compared
+from cprof.tool.report_page import page, ranks_page
+from cprof.tool.summary_file import SUFFIX
 
 HELP = "write a page about a run: findings, steps, operators, memory, ranks, FLOPs (one HTML file)"
 CHARTS = 2  # charts of memory, for the devices with the highest peaks
@@ -60,11 +63,14 @@ class Kept:
 def run(args: argparse.Namespace) -> int:
     """`cprof report`"""
     end_tidily()
-    paths = traces_of(args.traces)
+    paths = traces_of(args.traces, summaries=True)
     keep_apart(args.output, paths)
-    kept = Kept()
-    summary = explained(paths, kept.take)
-    text = page(summary, kept.heads, kept.ranks, kept.operators, kept.memory)
+    if any(path.endswith(SUFFIX) for path in paths):
+        text = ranks_page(compared(paths), paths)
+    else:
+        kept = Kept()
+        summary = explained(paths, kept.take)
+        text = page(summary, kept.heads, kept.ranks, kept.operators, kept.memory)
     with replacing(args.output) as file:
         file.write(text)
     return 0

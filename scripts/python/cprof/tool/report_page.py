@@ -18,6 +18,7 @@ from cprof.tool.memory_use import CATEGORIES
 from cprof.tool.moments import BUSY, CPU, IDLE
 from cprof.tool.operators import Operators
 from cprof.tool.page import Column, Html, Number, SORT, bar, chart, cut, document, drawing, joined, key, left_out, table, tag, ticks
+from cprof.tool.rank_causes import listed
 from cprof.tool.ranks import Comparison
 from cprof.tool.rates import rates_of
 from cprof.tool.spans import int_or_none
@@ -29,7 +30,7 @@ HEAT = "#c2362b"
 FINDINGS, STEPS, OPERATORS, KERNELS, DEVICES, GROUPS, TRACES = 30, 200, 30, 30, 64, 64, 8
 DRAWN = 4               # ranks and devices whose steps are drawn one by one
 BINS = 120              # bars of a chart: with more steps each bar is the mean of several
-CELLS, HEAT_ROWS = 3000, 64
+CELLS, HEAT_ROWS = 6400, 64
 SETTINGS = ("record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops")
 
 
@@ -322,43 +323,56 @@ def _memory(memory: Sequence[Any]) -> Html:
 
 # ---- ranks ----
 
-def _ranks(found: Comparison) -> Html:
+def _ranks(found: Comparison, with_answer: bool = True) -> Html:
     ms = 1e6
     rows = [[Number(str(row["rank"]), row["rank"]), Number(str(row["steps"]), row["steps"])]
             + [Number(f"{row[name] / ms:,.3f}", row[name]) for name in ("cost_sum_ns", "waited_sum_ns", "own_ns", "collective_ns")]
             + [Number(str(row["slowest_in"]), row["slowest_in"])] for row in found.ranks[:GROUPS]]
     columns = [Column(name) for name in ("rank", "steps", "cost sum ms", "waited sum ms", "own median ms", "collectives median ms", "slowest in")]
-    answer = [] if found.worst else found.answer()  # else it is the headline
+    answer = [] if found.worst or not with_answer else found.answer()  # else it is the headline
     return joined((*(tag("p", cut(line, 400)) for line in answer), table(columns, rows, "ranks"), left_out(len(rows), len(found.ranks), "ranks"), _heat(found)))
 
 
 def _heat(found: Comparison) -> Html:
-    """By how much each rank's own time exceeds the fastest rank's in each step."""
-    listed = sorted(row["rank"] for row in found.ranks[:HEAT_ROWS])
+    """By how much each rank's own time exceeds the fastest rank's in each step. Many ranks share a row, which has the time of the latest of them."""
+    ranks = sorted(row["rank"] for row in found.ranks)
     table_ = {step: cells for step, cells in found.table.items() if len(cells) > 1}
-    if len(listed) < 2 or not table_:
+    if len(ranks) < 2 or not table_:
         return Html()
+    together = -(-len(ranks) // HEAT_ROWS)
+    rows = [ranks[at:at + together] for at in range(0, len(ranks), together)]
     numbers = list(table_)
-    size = -(-len(numbers) * len(listed) // CELLS)
+    size = -(-len(numbers) * len(rows) // CELLS)
     bins = [numbers[at:at + size] for at in range(0, len(numbers), size)]
+    fastest = {step: min(cell.own for cell in cells.values()) for step, cells in table_.items()}
     behind = {}
     for x, steps in enumerate(bins):
-        for rank in listed:
-            late = [table_[step][rank].own - min(cell.own for cell in table_[step].values()) for step in steps if rank in table_[step]]
+        for y, row in enumerate(rows):
+            late = [(statistics.fmean(table_[step][rank].own - fastest[step] for step in there), rank)
+                    for rank in row for there in [[step for step in steps if rank in table_[step]]] if there]
             if late:
-                behind[x, rank] = statistics.fmean(late)
-    most = max(behind.values())
+                behind[x, y] = max(late)
+    most = max(ns for ns, _ in behind.values())
     rects = []
-    for (x, rank), ns in behind.items():
+    for (x, y), (ns, rank) in behind.items():
         steps = str(bins[x][0]) if len(bins[x]) == 1 else f"{bins[x][0]} to {bins[x][-1]}"
-        rects.append(f'<rect x="{x}" y="{listed.index(rank)}" width="1" height="1" fill-opacity="{ns / most if most else 0:.2f}">'
+        rects.append(f'<rect x="{x}" y="{y}" width="1" height="1" fill-opacity="{ns / most if most else 0:.2f}">'
                      f'<title>rank {rank}, step {steps}: {ns / 1e6:,.3f} ms</title></rect>')
-    plot = drawing(Html("".join(rects)), len(bins), len(listed), "heat", height=14 * len(listed))
+    plot = drawing(Html("".join(rects)), len(bins), len(rows), "heat", height=14 * len(rows))
     along = [f"step {bins[at][0]}" for at in sorted({0, len(bins) // 2, len(bins) - 1})]
-    return joined((tag("p", f"Each row is a rank, each column {'a step' if size == 1 else f'the mean of {size} steps'}. The stronger the red, the more time of "
-                       f"its own the rank took beyond the fastest one; the strongest is {most / 1e6:,.3f} ms.", class_="muted"),
-                   tag("div", chart(plot, [f"rank {rank}" for rank in listed], along), class_="map"),
-                   left_out(len(listed), len(found.ranks), "ranks: those that cost most")))
+    whose = "the rank" if together == 1 else "the latest of its ranks"
+    return joined((tag("p", f"Each row is {'a rank' if together == 1 else f'{together} ranks'}, each column {'a step' if size == 1 else f'the mean of {size} steps'}. "
+                       f"The stronger the red, the more time of its own {whose} took beyond the fastest one; the strongest is {most / 1e6:,.3f} ms.", class_="muted"),
+                   tag("div", chart(plot, [f"rank{'s' * (len(row) > 1)} {listed(row)}" for row in rows], along), class_="map")))
+
+
+def ranks_page(found: Comparison, paths: List[str]) -> str:
+    """The page as text for summaries without traces."""
+    title = _title(paths)
+    lines = joined(tag("p", cut(line, 400)) for line in found.answer())
+    where = tag("p", f"{len(found.ranks):,} ranks by the summaries made with their traces, which are elsewhere: this page has no operators.", class_="muted")
+    return document(f"{title} - cprof report", tag("h1", title), tag("section", lines, where), tag("section", tag("h2", "Ranks"), _ranks(found, False)),
+                    style=MEMORY + _STYLE, script=SORT)
 
 
 # ---- FLOPs ----
@@ -384,5 +398,5 @@ _STYLE = """
 .finding .bar { height: 6px; max-width: 400px; background: var(--line) }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 6px 0 } dt { color: var(--muted) }
 dd { margin: 0; overflow-wrap: anywhere }
-.map .up span { height: 14px; line-height: 14px } .map svg { height: auto; fill: %s }
+.map .up span { height: 14px; line-height: 14px } .map svg { fill: %s }
 """ % HEAT
