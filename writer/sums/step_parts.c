@@ -127,62 +127,79 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static size_t pieces_of(const struct top *t, const struct top_spans *spans, bool transfers,
-                        struct piece *out)
+/* Pieces to be, or their number alone. */
+struct pieces {
+    struct piece *at; /* NULL: they are only counted */
+    size_t n;
+};
+
+static void put(struct pieces *p, int64_t start, int64_t end, enum step_part part)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < spans->n; i++) {
-        const struct kind *kind = &t->kinds[spans->at[i].kind];
-        enum step_part part =
-            transfers ? kind->flags & KIND_TRANSFER ? PART_TRANSFER : STEP_PARTS : part_of(t, kind);
-        if (part != STEP_PARTS)
-            out[n++] = (struct piece){spans->at[i].start, spans->at[i].end, part};
-    }
-    return n;
+    if (p->at)
+        p->at[p->n] = (struct piece){start, end, part};
+    p->n++;
 }
 
-static size_t gather(const struct top *t, uint64_t main, const struct device_works *works,
-                     uint32_t device, struct piece *out)
+/* Adds the spans of one array, which come by their start. Leaves out what lies in a span of this
+ * part or an earlier one: most operators are called by others. */
+static void put_spans(struct pieces *p, const struct top *t, const struct top_spans *spans,
+                      bool transfers)
 {
-    size_t n = 0;
+    int64_t reached[STEP_PARTS];
+    for (int part = 0; part < STEP_PARTS; part++)
+        reached[part] = INT64_MIN;
+    for (size_t i = 0; i < spans->n; i++) {
+        const struct top_span *span = &spans->at[i];
+        const struct kind *kind = &t->kinds[span->kind];
+        enum step_part part =
+            transfers ? kind->flags & KIND_TRANSFER ? PART_TRANSFER : STEP_PARTS : part_of(t, kind);
+        if (part == STEP_PARTS || span->end <= reached[part])
+            continue;
+        put(p, span->start, span->end, part);
+        for (; part < STEP_PARTS && reached[part] < span->end; part++)
+            reached[part] = span->end;
+    }
+}
+
+static void put_all(struct pieces *p, const struct top *t, uint64_t main,
+                    const struct device_works *works, uint32_t device)
+{
     for (size_t i = 0; i < works->n; i++)
         if (works->at[i].device == device)
-            out[n++] = (struct piece){works->at[i].start, works->at[i].end, works->at[i].part};
+            put(p, works->at[i].start, works->at[i].end, works->at[i].part);
     for (size_t i = 0; i < t->n_rows; i++) {
-        n += pieces_of(t, &t->rows[i].spans, true, out + n);
+        put_spans(p, t, &t->rows[i].spans, true);
         if (t->rows[i].key >> 1 != main)
             continue;
-        n += pieces_of(t, &t->rows[i].calls, false, out + n);
+        put_spans(p, t, &t->rows[i].calls, false);
         if (!(t->rows[i].key & 1)) /* else CUPTI's overhead */
-            n += pieces_of(t, &t->rows[i].spans, false, out + n);
+            put_spans(p, t, &t->rows[i].spans, false);
     }
-    return n;
 }
 
 bool step_parts(const struct top *t, uint64_t main, const struct device_works *works,
                 uint32_t device, const struct summary_step *steps, size_t n_steps,
                 struct parts_of_step *parts)
 {
-    size_t room = works->n + 1;
-    for (size_t i = 0; i < t->n_rows; i++)
-        room += 2 * t->rows[i].spans.n + t->rows[i].calls.n;
-    struct piece *pieces = malloc(room * sizeof *pieces);
-    if (!pieces)
+    struct pieces counted = {0}, pieces = {0};
+    put_all(&counted, t, main, works, device);
+    pieces.at = malloc((counted.n + 1) * sizeof *pieces.at);
+    if (!pieces.at)
         return false;
-    size_t n = gather(t, main, works, device, pieces);
-    qsort(pieces, n, sizeof *pieces, by_start);
+    put_all(&pieces, t, main, works, device);
+    qsort(pieces.at, pieces.n, sizeof *pieces.at, by_start);
     struct sweep s = {.steps = steps, .n_steps = n_steps, .parts = parts};
     for (int part = 0; part < STEP_PARTS; part++)
         s.reached[part] = INT64_MIN;
     memset(parts, 0, n_steps * sizeof *parts);
-    for (size_t i = 0; i < n; i++)
-        take(&s, &pieces[i]);
+    for (size_t i = 0; i < pieces.n; i++)
+        take(&s, &pieces.at[i]);
     for (size_t i = 0; i < n_steps; i++) {
         parts[i].ns[PART_OUTSIDE] = steps[i].end - steps[i].start;
         for (int part = STEP_PARTS - 1; part > 0; part--)
             parts[i].ns[part] -= parts[i].ns[part - 1];
     }
-    free(pieces);
+    free(pieces.at);
     return true;
 }
 

@@ -26,24 +26,23 @@ class Waits:
 
     def __init__(self) -> None:
         self.waited: Dict[Tuple[int, int], array] = {}        # by (who waits, step)
-        self._for: Dict[Tuple[int, int, int], array] = {}     # by (for whom, step, who waits)
+        self._for: Dict[Tuple[int, int], Dict[int, array]] = {}  # by (for whom, step), then who waits
         self._late: Dict[int, array] = {}                     # by whom the others wait for: in its own clock
 
     def add(self, who: int, whom: int, step: int, start: int, end: int, moved: int) -> None:
         """Adds a wait of `who` for `whom`. moved: converts the time to the clock of `whom`."""
         if end <= start or max(abs(start), abs(end), abs(moved)) > FARTHEST:
             return
-        for spans, key in ((self.waited, (who, step)), (self._for, (whom, step, who)), (self._late, whom)):
+        for spans, key in ((self.waited, (who, step)), (self._for.setdefault((whom, step), {}), who), (self._late, whom)):
             found = spans.get(key)  # type: ignore[attr-defined]
             if found is None:
                 found = spans[key] = array("q")  # type: ignore[index]
             shift = moved if spans is self._late else 0
             found.extend((start + shift, end + shift))
 
-    def cost(self, whom: int, step: int, others: List[int]) -> float:
-        """The mean time for which the others waited for a rank in a step."""
-        waited = [covered(self._for[whom, step, who]) for who in others if (whom, step, who) in self._for]
-        return sum(waited) / len(others) if others else 0.0
+    def cost(self, whom: int, step: int, others: int) -> float:
+        """The mean time for which the others, that many, waited for a rank in a step."""
+        return sum(map(covered, self._for.get((whom, step), {}).values())) / others if others else 0.0
 
     def late(self, whom: int) -> List[Tuple[int, int]]:
         """The times at which others waited for a rank, in order."""

@@ -130,7 +130,7 @@ def costs(traces: List[Times], waits: Waits, table: Table) -> List[Cost]:
             there[step].append(index)
     for step, indices in there.items():
         for index in indices if len(indices) > 1 else ():
-            found[traces[index].rank][step] = waits.cost(index, step, [other for other in indices if other != index])
+            found[traces[index].rank][step] = waits.cost(index, step, len(indices) - 1)
     rows = [Cost(rank, sum(by_step.values()), total, by_step) for rank, by_step in found.items()]
     return sorted(rows, key=lambda row: (-row.cost, row.rank))
 
