@@ -83,3 +83,23 @@ def test_page_of_many_ranks_shows_the_late_ones(tmp_path):
         darkest = page("[...document.querySelectorAll('.heat rect')].sort((a, b) => b.getAttribute('fill-opacity') - a.getAttribute('fill-opacity'))"
                        ".slice(0, 2).map(one => one.textContent.split(':')[0]).sort().join()")
     assert darkest == "rank 70, step 103,rank 70, step 108"
+
+
+def test_runs_are_compared_by_their_summaries(tmp_path):
+    """Kernels of all ranks got 10 % slower; a summary is refused beside a trace without one."""
+    for name, by in (("before", 1.0), ("after", 1.1)):
+        run = Fleet(16, seed=3)
+        run.compute *= by
+        run.write(tmp_path / name)
+    done = cprof("compare", tmp_path / "before", tmp_path / "after", "--json")
+    found = json.loads(done.stdout)
+    assert found["step"]["steps_before"] == found["step"]["steps_after"] == 16 * 12 and 4 < found["step"]["percent"] < 9, found["step"]
+    first = found["rows"][0]
+    assert (first["kind"], first["name"]) == ("part", "computation") and first["difference"] == pytest.approx(0.1 * first["before"], rel=0.05)
+    assert {row["kind"] for row in found["rows"]} <= {"part", "collective"}
+    trace = tmp_path / "rank0.json"
+    trace.write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}')
+    refused = cprof("compare", tmp_path / "before", trace)
+    assert refused.returncode == 2 and refused.stderr.endswith("(no summary): cprof summarize makes it\n")
+    assert cprof("summarize", trace).returncode == 0
+    assert cprof("compare", tmp_path / "before", trace).returncode == 0

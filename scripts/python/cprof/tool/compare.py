@@ -16,7 +16,8 @@ steps the noise is not known, and every difference counts. A time that differs b
 with --row-limit -1 only, unless it is new or gone.
 
 A kernel counts in the last step that began before it. Where one side has no steps, both traces count as a whole.
-Of a folder, all ranks and windows count."""
+Of a folder, all ranks and windows count. If one side has summaries alone (TRACE.summary), both are compared by their summaries: the rows
+are then the parts of a step and the collectives."""
 
 import argparse
 import bisect
@@ -28,7 +29,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from cprof.tool import Problem, note, printable
 from cprof.tool.averages import format_memory
 from cprof.tool.categories import CALLS
-from cprof.tool.collectives import kind_of
+from cprof.tool.collectives import Times, kind_of
 from cprof.tool.columns import forget
 from cprof.tool.fast import fast_numpy
 from cprof.tool.given import row_limit, traces_of
@@ -39,6 +40,7 @@ from cprof.tool.span_roots import walk_all
 from cprof.tool.span_reader import Wanted, read_spans
 from cprof.tool.spans import AT_A_TIME, Kind, Spans
 from cprof.tool.steps import STEPS
+from cprof.tool.summary_file import PARTS, SUFFIX, Summary, of_trace, read
 
 HELP = "what got faster or slower between two traces or runs, per step"
 FOUND = 1                 # exit code of --fail-above
@@ -78,14 +80,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class Side:
     """The times and memory of one side's traces, step by step. Times are nanoseconds."""
 
-    def __init__(self, given: str) -> None:
+    def __init__(self, given: str, paths: List[str], by_summaries: bool) -> None:
         self.given = given
         self.steps: List[int] = []                       # the duration of each step
         self.whole = 0                                   # the time of all traces, each from its first event to its last
         self.has_steps = True
         self.cells: Dict[Key, Dict[int, int]] = {}       # {step: sum}; -1: outside of all steps
         self.calls: Dict[Key, int] = {}
-        for path in traces_of([given]):
+        for path in paths:
+            if by_summaries:
+                self._add_summary(_summary_of(path), path)
+                continue
             with open_trace(path, True) as trace:
                 spans = read_spans(trace, Wanted(flops=False, nested=True, work=True))
             for line in trace.remarks():
@@ -132,6 +137,23 @@ class Side:
         self.whole += max(0, high - low)
         self._add_memory(spans, first, starts, ends)
 
+    def _add_summary(self, found: Summary, path: str) -> None:
+        steps, first = found.steps, len(self.steps)
+        if steps is None or not steps["devices"]:
+            raise Problem("has no parts of steps: the traces of both sides are needed", path)
+        self.has_steps &= None not in steps["step"]
+        self.steps += steps["total"]
+        self.whole += sum(steps["total"])
+        for device in steps["devices"]:
+            for name in PARTS:
+                for at, time in enumerate(device[name], first):
+                    self._count(("part", name), at, time, 1 if time else 0)
+        times = Times.of_summary(found, 0)
+        numbers = {number: at for at, number in enumerate(steps["step"], first)}
+        for one in times.collectives if times else ():
+            step = times.step_at(one.start) if times else None
+            self._count(("collective", one.key[0]), numbers.get(step, -1) if step is not None else -1, one.end - one.start)
+
     def _count(self, key: Key, step: int, time: int, calls: int = 1) -> None:
         cells = self.cells.setdefault(key, {})
         cells[step] = cells.get(step, 0) + time
@@ -156,6 +178,16 @@ class Side:
         if whole:
             return [max(cells.values(), default=0) if key[0] == "memory" else sum(cells.values())]
         return [cells.get(step, 0) for step in range(len(self.steps))]
+
+
+def _summary_of(path: str) -> Summary:
+    """A summary by itself, or that of a trace."""
+    if path.endswith(SUFFIX):
+        return read(path)
+    found, why = of_trace(path)
+    if found is None:
+        raise Problem(f"the other side has summaries alone, and this has none ({why or 'no summary'}): cprof summarize makes it", path)
+    return found
 
 
 def _work(spans: Spans) -> Iterator[Tuple[int, int, int]]:
@@ -232,7 +264,9 @@ class Comparison:
     """Both sides, and what differs."""
 
     def __init__(self, before: str, after: str) -> None:
-        self.sides = [Side(before), Side(after)]
+        paths = [traces_of([side], summaries=True) for side in (before, after)]
+        by_summaries = any(path.endswith(SUFFIX) for side in paths for path in side)
+        self.sides = [Side(given, side, by_summaries) for given, side in zip((before, after), paths)]
         self.whole = not all(side.has_steps for side in self.sides)
         lengths = [[side.whole] if self.whole else side.steps for side in self.sides]
         self.step, self.counts = change_of(*lengths), [len(one) for one in lengths]
