@@ -162,7 +162,7 @@ class Fleet:
     def _text(self, rank, rows, seen, clock):
         about = {"schema": {"name": "cprof.window", "version": 1}, "time_unit": "ns", "cprof": "0.1.0", "trace_bytes": 1, "trace_tail": 0, "rank": rank,
                  "world_size": self.ranks, "host_name": f"node{self.host_of[rank]:03}", "baseTimeNanoseconds": BASE_NS, "deviceProperties": [], "lost": 0,
-                 "memory": False}
+                 "profile_memory": False}
         steps = {"step": [self.first_step + n for n in range(self.steps)], "start": [start + clock for start, _, _ in rows],
                  "total": [total for _, total, _ in rows], "left_out": ["first step"] + [None] * (self.steps - 1),
                  "devices": [{"device": "cuda:0", "launches": [400] * self.steps, **{name: [parts[name] for _, _, parts in rows] for name in rows[0][2]}}]}

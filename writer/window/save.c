@@ -121,9 +121,12 @@ static void save_summary(struct window *w, const struct window_shared *shared, c
     buf_printf(&about,
                ", \"baseTimeNanoseconds\": %lld, \"deviceProperties\": ", (long long)w->base_ns);
     put_on_one_line(&about, o->gpu ? o->gpu->devices_json() : "[]");
-    buf_printf(&about, ", \"lost\": %llu, \"memory\": %s, ", (unsigned long long)w->lost_total,
-               o->profile_memory ? "true" : "false");
+    buf_printf(&about, ", \"lost\": %llu, \"profile_memory\": %s, ",
+               (unsigned long long)w->lost_total, o->profile_memory ? "true" : "false");
+    window_memory_account(w, &about);
     window_flops_account(w, shared, &about);
+    if (w->end != UINT64_MAX)
+        process_use_account(w->use, o, &about);
     about.len -= 2; /* no comma at the end */
     summary_save(w->summary, path, &about);
     buf_free(&about);

@@ -150,7 +150,7 @@ class Averages:
 
     def _add_table(self, summary: Summary) -> None:
         self.tables.append(summary.path)
-        self.has_memory |= summary.about.get("memory") is True
+        self.has_memory |= summary.about.get("profile_memory") is True
         for name, device, annotation, is_async, count, *sums, flops, first, first_end in summary.rows or ():
             key = (name, bool(device), bool(annotation), "", ())
             row = self._rows.get(key)

@@ -150,8 +150,8 @@ def _about(trace: Trace, path: str) -> Dict[str, Any]:
     about = {"schema": SCHEMA, "time_unit": "ns", "cprof": __version__, "trace_bytes": size, "trace_tail": tail, "rank": rank_of(metadata, path, 0),
              "world_size": world_of(metadata), "host_name": str(metadata.get("host_name") or ""),
              "baseTimeNanoseconds": metadata.get("baseTimeNanoseconds", 0), "deviceProperties": metadata.get("deviceProperties", []),
-             "lost": lost.get("total", 0) if type(lost) is dict else 0, "memory": metadata.get("profile_memory") in (1, True)}
-    return dict(about, flops=account["flops"]) if "flops" in account else about
+             "lost": lost.get("total", 0) if type(lost) is dict else 0, "profile_memory": metadata.get("profile_memory") in (1, True)}
+    return dict(about, **{name: account[name] for name in ("memory", "flops", "process") if name in account})
 
 
 def summarized(path: str) -> Tuple[List[Any], List[List[Any]]]:
