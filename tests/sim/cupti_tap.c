@@ -248,6 +248,7 @@ static void put_device(uint32_t id)
         .name = d->name,
         .isCudaVisible = 1,
     };
+    memcpy(record.uuid.bytes, "SI", 2); /* as nvml.c has it */
     record.uuid.bytes[15] = (char)id;
     sim_put(&record);
 }
