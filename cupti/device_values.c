@@ -13,7 +13,7 @@
 #define NOT_OF_MIG                                                                                 \
     (BIT(GPU_MEMORY_USED) | BIT(GPU_PCIE_SENT) | BIT(GPU_PCIE_RECEIVED) | BIT(GPU_NVLINK_SENT) |   \
      BIT(GPU_NVLINK_RECEIVED) | BIT(GPU_SM_ACTIVITY) | BIT(GPU_TENSOR_ACTIVITY) |                  \
-     BIT(GPU_DRAM_BANDWIDTH) | BIT(GPU_ENERGY))
+     BIT(GPU_DRAM_BANDWIDTH))
 
 static const struct {
     enum gpu_value value;
@@ -83,7 +83,7 @@ void device_values_open(struct device_values *d, const struct nvml *api, const u
     for (unsigned i = 0; i < 16; i++)
         len += snprintf(text + len, sizeof text - (size_t)len, "%s%02x",
                         i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-    *d = (struct device_values){.refused = is_mig ? NOT_OF_MIG : 0};
+    *d = (struct device_values){.refused = is_mig ? NOT_OF_MIG : 0, .is_mig = is_mig};
     int result = NVML_CALL(api, by_uuid, text, &d->device);
     if (result != NVML_OK) {
         d->device = NULL;
@@ -152,14 +152,31 @@ static void read_throttled(struct device_values *d, const struct nvml *api, stru
         out->throttled = (uint32_t)(bits & slow);
 }
 
+static void add_up_power(struct power_sum *sum, struct gpu_state *out)
+{
+    uint64_t now = clock_monotonic_ns();
+    double power = out->value[GPU_POWER];
+    if (!gpu_state_knows(out, GPU_POWER))
+        return;
+    if (sum->at_ns)
+        sum->joules += (sum->power + power) / 2 * (double)(now - sum->at_ns) / 1e9;
+    sum->power = power;
+    sum->at_ns = now;
+    out->joules = sum->joules;
+    out->known |= BIT(GPU_ENERGY);
+}
+
 static void read_energy(struct device_values *d, const struct nvml *api, struct gpu_state *out)
 {
     unsigned long long mj = 0;
-    if (!wants(d, GPU_ENERGY))
+    if (d->is_mig)
         return;
-    int result = NVML_CALL(api, energy, d->device, &mj);
-    if (took(d, out, GPU_ENERGY, result))
+    int result = wants(d, GPU_ENERGY) ? NVML_CALL(api, energy, d->device, &mj) : NVML_NOT_SUPPORTED;
+    out->is_counted = took(d, out, GPU_ENERGY, result);
+    if (out->is_counted)
         out->joules = (double)mj / 1e3;
+    else if (!wants(d, GPU_ENERGY))
+        add_up_power(&d->sum, out);
 }
 
 /* Sets the rate since the last reading of a sum. */

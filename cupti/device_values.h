@@ -14,12 +14,20 @@ struct byte_count {
     uint64_t at_ns; /* clock_monotonic_ns(); 0: none yet */
 };
 
+/* Energy that is added up from the power, for a GPU that does not count its own. */
+struct power_sum {
+    double joules, power; /* power: at the last reading, W */
+    uint64_t at_ns;       /* clock_monotonic_ns() of it; 0: none yet */
+};
+
 /* A GPU, and what it has refused. */
 struct device_values {
-    void *device;                     /* NVML's; NULL: it knows none of this UUID */
-    uint32_t refused;                 /* bits 1 << enum gpu_value: never asked again */
-    uint32_t sm_clock_most;           /* MHz; 0: unknown */
-    double power_limit;               /* W; 0: unknown */
+    void *device;           /* NVML's; NULL: it knows none of this UUID */
+    uint32_t refused;       /* bits 1 << enum gpu_value: never asked again */
+    uint32_t sm_clock_most; /* MHz; 0: unknown */
+    double power_limit;     /* W; 0: unknown */
+    bool is_mig;            /* divided: its energy is not the program\'s */
+    struct power_sum sum;
     struct byte_count sent, received; /* over NVLink */
     void *gpm[2];                     /* samples; NULL: it has no GPM */
     uint64_t gpm_ns;                  /* clock_monotonic_ns() of the last one; 0: none yet */

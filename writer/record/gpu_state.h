@@ -26,6 +26,7 @@ struct gpu_state {
     uint32_t sm_clock_most;   /* MHz; 0: unknown */
     double power_limit;       /* W; 0: unknown */
     double joules;            /* since any time */
+    bool is_counted;          /* the GPU counts its energy; else it is added up from its power */
     double value[GPU_VALUES]; /* in the unit of gpu_values.def */
 };
 

@@ -16,7 +16,6 @@ struct reading {
 static struct {
     struct reading last[READINGS]; /* reading n at n % READINGS */
     uint64_t n, first;             /* readings from `first` on are joined */
-    double power;                  /* W, of the last one */
     bool is_counted;
 } gpus[GPU_STATES];
 
@@ -39,23 +38,17 @@ static double seconds(uint64_t from, uint64_t to)
 
 void energy_add(const struct gpu_state *s)
 {
-    bool is_counted = gpu_state_knows(s, GPU_ENERGY);
-    if (!is_counted && !gpu_state_knows(s, GPU_POWER))
+    if (!gpu_state_knows(s, GPU_ENERGY))
         return;
     uint64_t n = gpus[s->device].n;
     const struct reading *before = reading(s->device, n - 1);
-    double joules = s->joules, power = s->value[GPU_POWER];
-    bool joined =
-        n && seconds(before->ticks, s->ticks) <= GAP_S && is_counted == gpus[s->device].is_counted;
-    if (joined && !is_counted)
-        joules =
-            before->joules + (gpus[s->device].power + power) / 2 * seconds(before->ticks, s->ticks);
-    if (!joined || joules < before->joules) /* the driver was loaded anew */
+    bool joined = n && seconds(before->ticks, s->ticks) <= GAP_S &&
+                  s->is_counted == gpus[s->device].is_counted;
+    if (!joined || s->joules < before->joules) /* less: the driver was loaded anew */
         gpus[s->device].first = n;
-    gpus[s->device].last[n % READINGS] = (struct reading){s->ticks, joules};
+    gpus[s->device].last[n % READINGS] = (struct reading){s->ticks, s->joules};
     gpus[s->device].n = n + 1;
-    gpus[s->device].power = power;
-    gpus[s->device].is_counted = is_counted;
+    gpus[s->device].is_counted = s->is_counted;
 }
 
 /* The energy at a time. False: there is no reading before or after it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each GPU has spent, between any two moments of the last seconds. Interpolates between the
- * readings of its energy counter, or without one, of its power. cprof thread. */
+/* What each GPU has spent between any two moments of the last seconds, interpolated between its
+ * readings. cprof thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct energy_since {
 struct energy_use {
     double joules;
     uint64_t steps;  /* 0: unknown */
-    bool is_counted; /* by the GPU itself; else the power was integrated */
+    bool is_counted; /* as in struct gpu_state */
 };
 
 /* Takes a reading; those of a device in the order of time. */
