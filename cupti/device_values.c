@@ -138,18 +138,21 @@ static void read_memory(struct device_values *d, const struct nvml *api, struct 
 
 static void read_throttled(struct device_values *d, const struct nvml *api, struct gpu_state *out)
 {
-    static const unsigned long long slow = 0
-#define THROTTLE(id, bit, name) | (bit)
+    static const unsigned reasons[THROTTLES] = {
+#define THROTTLE(id, bit, name) bit,
 #include "writer/record/throttles.def"
 #undef THROTTLE
-        ;
+    };
     unsigned long long bits = 0;
     if (!wants(d, GPU_THROTTLED))
         return;
     int result = api->event_reasons ? NVML_CALL(api, event_reasons, d->device, &bits)
                                     : NVML_CALL(api, throttle_reasons, d->device, &bits);
-    if (took(d, out, GPU_THROTTLED, result))
-        out->throttled = (uint32_t)(bits & slow);
+    if (!took(d, out, GPU_THROTTLED, result))
+        return;
+    out->is_idle = bits & NVML_IDLE;
+    for (unsigned i = 0; i < THROTTLES; i++)
+        out->throttled |= bits & reasons[i] ? BIT(i) : 0;
 }
 
 static void add_up_power(struct power_sum *sum, struct gpu_state *out)

@@ -30,6 +30,8 @@
 #define NVML_GPM_TENSOR 5u  /* NVML_GPM_METRIC_ANY_TENSOR_UTIL */
 #define NVML_GPM_DRAM   10u /* NVML_GPM_METRIC_DRAM_BW_UTIL */
 
+#define NVML_IDLE 1u /* nvmlClocksEventReasonGpuIdle */
+
 /* nvmlMemory_v2_t */
 struct nvml_memory {
     unsigned version; /* NVML_MEMORY_VERSION */

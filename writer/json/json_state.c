@@ -4,6 +4,12 @@
 
 #define DIGITS 12 /* significant ones; enough for each byte of a terabyte */
 
+const char *const throttle_names[THROTTLES] = {
+#define THROTTLE(id, bit, name) name,
+#include "writer/record/throttles.def"
+#undef THROTTLE
+};
+
 static void put_place(struct buf *b, const struct json_place *at)
 {
     buf_printf(b, ", \"pid\": %u, \"tid\": %u, \"ts\": ", at->pid, at->tid);
@@ -58,23 +64,15 @@ unsigned json_state(struct buf *b, const struct gpu_state *s, const struct json_
 
 unsigned json_throttles(struct buf *b, uint32_t before, uint32_t now, const struct json_place *at)
 {
-    static const struct {
-        uint32_t bit;
-        const char *name;
-    } reasons[] = {
-#define THROTTLE(id, bit, name) {bit, name},
-#include "writer/record/throttles.def"
-#undef THROTTLE
-    };
     size_t start = b->len;
     unsigned events = 0;
-    for (unsigned i = 0; i < sizeof reasons / sizeof *reasons; i++) {
-        uint32_t bit = reasons[i].bit;
+    for (unsigned i = 0; i < THROTTLES; i++) {
+        uint32_t bit = UINT32_C(1) << i;
         if (!((before ^ now) & bit))
             continue;
-        put_counter(b, "Throttled: ", reasons[i].name, "on", now & bit ? 1 : 0, at);
+        put_counter(b, "Throttled: ", throttle_names[i], "on", now & bit ? 1 : 0, at);
         if (now & bit)
-            put_instant(b, reasons[i].name, at);
+            put_instant(b, throttle_names[i], at);
         events += now & bit ? 2 : 1;
     }
     return whole(b, start, events);

@@ -18,11 +18,19 @@ enum gpu_value {
     GPU_ENERGY,
 };
 
+enum throttle {
+#define THROTTLE(id, bit, name) THROTTLE_##id,
+#include "writer/record/throttles.def"
+#undef THROTTLE
+    THROTTLES,
+};
+
 struct gpu_state {
     uint64_t ticks;           /* clock_ticks() */
     uint32_t device;          /* CUDA ordinal, below GPU_STATES */
     uint32_t known;           /* bits 1 << enum gpu_value */
-    uint32_t throttled;       /* NVML's bits of throttles.def */
+    uint32_t throttled;       /* bits 1 << enum throttle */
+    bool is_idle;             /* nothing runs; known like `throttled` */
     uint32_t sm_clock_most;   /* MHz; 0: unknown */
     double power_limit;       /* W; 0: unknown */
     double joules;            /* since any time */

@@ -10,7 +10,12 @@ struct window;
 /* Of one GPU in a window. */
 struct window_state {
     uint64_t readings;
-    uint32_t throttled;     /* bits of throttles.def at the last reading */
+    uint64_t busy; /* readings at which something ran */
+    struct {
+        uint64_t readings;
+        double sm_clocks;   /* sum, MHz */
+    } slowed[THROTTLES];    /* of the busy ones */
+    uint32_t throttled;     /* bits 1 << enum throttle at the last reading */
     uint32_t sm_clock_most; /* MHz; 0: unknown */
     double power_limit;     /* W; 0: unknown */
     struct energy_since since;
