@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import tool
 from gpu_runs import ENVIRONMENT, PROGRAMS, SIM, figures, gpu_run, libraries_without, lost, needed
 from support import Running, events, load, python, run, status_of, to_ns, wait_until
 
@@ -197,3 +198,23 @@ def test_the_thread_sleeps_between_windows(tmp_path):
     for trace in map(load, result.traces):
         assert ("Power", 0) in counters(trace)
     assert figures(tmp_path / "simulation.txt")[2]["wrong"] == 0
+
+
+def told_by_doctor(nvml="", libraries=SIM, **more):
+    """What `cprof doctor` says about telemetry; None if nothing."""
+    done = tool.cprof("doctor", "--", "true", env={"SIM_NVML": nvml, "LD_LIBRARY_PATH": str(libraries), **more})
+    return next((line for line in done.out.splitlines() if line.split()[1] == "telemetry"), None)
+
+
+def test_doctor_says_what_is_recorded_and_why_not(tmp_path):
+    assert told_by_doctor() == "ok    telemetry NVML: clocks, power, energy, temperature, throttling, memory, PCIe, activity"
+    assert told_by_doctor(f"no_gpm,refuse={POWER}:4") == "ok    telemetry NVML; the GPU does not tell: power (no permission), activity (not supported)"
+    assert told_by_doctor("refuse=nvmlInit_v2:9") == "warn  telemetry NVML: the driver is not loaded: clocks and power of the GPUs are not recorded"
+    assert "CPROF_GPU_TELEMETRY=0" in told_by_doctor(CPROF_GPU_TELEMETRY="0")
+    assert told_by_doctor(libraries=tmp_path) is None or "no libnvidia-ml.so.1" in told_by_doctor(libraries=tmp_path)
+
+
+def test_explain_names_the_throttling_of_a_run(tmp_path):
+    train(tmp_path / "slow", steps=160, nvml="throttle=4")
+    found = tool.cprof("explain", str(tmp_path / "slow")).out
+    assert "1. throttling: the power limit holds the SM clock at 1,410 of 1,980 MHz in 100% of the readings" in found

@@ -8,6 +8,7 @@
  *   slow=FUNCTION:MS    each call of the function takes MS ms
  *   throttle=BITS       the GPUs are throttled; their SM clock is 1410 instead of 1980 MHz
  *   throttle_ms=MS      … in every other MS ms only
+ *   devices=N           it has N GPUs instead of 2, for cprof doctor
  *   no_gpm              the GPUs have no GPM
  *   mig                 what a divided GPU refuses
  *
@@ -134,6 +135,22 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
         return NVML_INVALID_ARGUMENT;
     gpus[n].number = n;
     *device = &gpus[n];
+    return NVML_OK;
+}
+
+/* cprof doctor asks these two. */
+int nvmlDeviceGetCount_v2(unsigned *number);
+int nvmlDeviceGetCount_v2(unsigned *number)
+{
+    long devices = setting("devices", NULL);
+    *number = devices >= 0 ? (unsigned)devices : 2;
+    return NVML_OK;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
+{
+    *device = &gpus[index % GPUS];
     return NVML_OK;
 }
 
