@@ -138,11 +138,6 @@ static void read_memory(struct device_values *d, const struct nvml *api, struct 
 
 static void read_throttled(struct device_values *d, const struct nvml *api, struct gpu_state *out)
 {
-    static const unsigned reasons[THROTTLES] = {
-#define THROTTLE(id, bit, name) bit,
-#include "writer/record/throttles.def"
-#undef THROTTLE
-    };
     unsigned long long bits = 0;
     if (!wants(d, GPU_THROTTLED))
         return;
@@ -151,8 +146,7 @@ static void read_throttled(struct device_values *d, const struct nvml *api, stru
     if (!took(d, out, GPU_THROTTLED, result))
         return;
     out->is_idle = bits & NVML_IDLE;
-    for (unsigned i = 0; i < THROTTLES; i++)
-        out->throttled |= bits & reasons[i] ? BIT(i) : 0;
+    out->throttled = throttles_of(bits);
 }
 
 static void add_up_power(struct power_sum *sum, struct gpu_state *out)

@@ -34,13 +34,13 @@ struct device_values {
     unsigned gpm_next;                /* which of the two is filled next */
 };
 
-/* Finds the GPU with this UUID. is_mig: it is divided, so that numbers about the whole of it are not
- * the program's; only clocks, power, temperature and throttling are read. */
+/* Finds the GPU with this UUID. is_mig: it is divided, so that numbers about the whole of it are
+ * not the program's; only clocks, power, temperature and throttling are read. */
 void device_values_open(struct device_values *d, const struct nvml *api, const uint8_t uuid[16],
                         bool is_mig);
 
 /* Reads the state, but for the device's number and PCIe. rates: also what is a rate since the last
- * time. The energy is read last, and `ticks` behind it. */
+ * time. Reads the energy last, and `ticks` behind it. */
 struct gpu_state device_values_read(struct device_values *d, const struct nvml *api, bool rates);
 
 /* Reads what goes over PCIe. NVML takes 20 ms for each direction. */

@@ -81,8 +81,8 @@ enum gpu_other {
 void gpu_other_client(enum gpu_other what, int kind); /* see above */
 
 /* Call around fork(). Between the two, no thread flushes CUPTI, switches kinds or calls NVML: the
- * child inherits no lock of theirs that no thread will release. Waits 300 ms at most. Forking thread;
- * gpu_fork_end() in parent and child. */
+ * child inherits no lock of theirs that no thread will release. Waits 300 ms at most. Forking
+ * thread; gpu_fork_end() in parent and child. */
 void gpu_fork_begin(void);
 void gpu_fork_end(void);
 

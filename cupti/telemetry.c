@@ -144,7 +144,7 @@ static void read_until_told(const struct nvml *api)
 }
 
 /* Does not call nvmlShutdown(): it may wait, and the process ends or keeps the library. */
-static void *run(void *unused)
+static void *read_gpus(void *unused)
 {
     prctl(PR_SET_NAME, "cprof-gpu", 0, 0, 0);
     const struct nvml *api = nvml_open();
@@ -159,7 +159,7 @@ static void *run(void *unused)
 /* ---- the cprof thread ---- */
 
 /* The new thread inherits the cprof thread's affinity and blocked signals. */
-static void start(void)
+static void start_thread(void)
 {
     pthread_attr_t attr;
     pthread_t made;
@@ -168,7 +168,7 @@ static void start(void)
     pthread_attr_setstacksize(&attr, run_state_stack_size(STACK_BYTES));
     atomic_store(&thread, THREAD_RUNS);
     run_state_thread(1);
-    int error = pthread_create(&made, &attr, run, NULL);
+    int error = pthread_create(&made, &attr, read_gpus, NULL);
     pthread_attr_destroy(&attr);
     if (!error)
         return;
@@ -200,7 +200,7 @@ static bool states_want(bool wanted)
     if (wanted)
         list_used();
     if (wanted && is_listed && atomic_load(&thread) == THREAD_NONE && !atomic_load(&leaving))
-        start();
+        start_thread();
     if (atomic_exchange(&on, wanted) != wanted)
         ring_bell();
     nvml_look();

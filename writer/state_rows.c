@@ -3,7 +3,6 @@
 #include "writer/state_rows.h"
 
 #include "writer/gpu_side.h"
-#include "writer/join/gpu_place.h"
 
 static void take_state(const struct gpu_state *s, void *arg)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libnvidia-ml.so.1 for the simulated GPU. tests/e2e/test_nvml_header.py compares its prototypes, which
- * are cprof's, with the real nvml.h.
+/* libnvidia-ml.so.1 for the simulated GPU. Its prototypes are cprof's, which
+ * tests/e2e/test_nvml_header.py compares with the real nvml.h.
  *
  * SIM_NVML="name[=value],…" in the environment:
  *
@@ -12,9 +12,9 @@
  *   no_gpm              the GPUs have no GPM
  *   mig                 what a divided GPU refuses
  *
- * Number N of the UUID's last byte is the CUDA ordinal; each GPU takes 500 + 100 N W. At its end the
- * process adds the number of calls of each function to SIM_REPORT, and of calls that were wrong:
- * before nvmlInit_v2(), at the same time as another, or in a forked child. */
+ * The UUID's last byte is the CUDA ordinal N; the GPU takes 500 + 100 N W. At its end the process
+ * adds the number of calls of each function to SIM_REPORT, and of calls that were wrong: before
+ * nvmlInit_v2(), at the same time as another, or in a forked child. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>

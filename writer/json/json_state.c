@@ -17,7 +17,7 @@ static void put_place(struct buf *b, const struct json_place *at)
 }
 
 /* Viewers join name and unit: "Power W". */
-static void put_counter(struct buf *b, const char *prefix, const char *name, const char *unit,
+static void put_reading(struct buf *b, const char *prefix, const char *name, const char *unit,
                         double value, const struct json_place *at)
 {
     buf_printf(b, "{\"ph\": \"C\", \"name\": \"%s%s\"", prefix, name);
@@ -27,7 +27,7 @@ static void put_counter(struct buf *b, const char *prefix, const char *name, con
     buf_puts(b, "}},\n");
 }
 
-static void put_instant(struct buf *b, const char *reason, const struct json_place *at)
+static void put_throttled(struct buf *b, const char *reason, const struct json_place *at)
 {
     buf_printf(b, "{\"ph\": \"i\", \"s\": \"p\", \"name\": \"throttled: %s\"", reason);
     put_place(b, at);
@@ -56,7 +56,7 @@ unsigned json_state(struct buf *b, const struct gpu_state *s, const struct json_
     unsigned events = 0;
     for (unsigned i = 0; i < GPU_VALUES; i++)
         if (gpu_state_knows(s, (enum gpu_value)i)) {
-            put_counter(b, "", values[i].name, values[i].unit, s->value[i], at);
+            put_reading(b, "", values[i].name, values[i].unit, s->value[i], at);
             events++;
         }
     return whole(b, start, events);
@@ -70,9 +70,9 @@ unsigned json_throttles(struct buf *b, uint32_t before, uint32_t now, const stru
         uint32_t bit = UINT32_C(1) << i;
         if (!((before ^ now) & bit))
             continue;
-        put_counter(b, "Throttled: ", throttle_names[i], "on", now & bit ? 1 : 0, at);
+        put_reading(b, "Throttled: ", throttle_names[i], "on", now & bit ? 1 : 0, at);
         if (now & bit)
-            put_instant(b, throttle_names[i], at);
+            put_throttled(b, throttle_names[i], at);
         events += now & bit ? 2 : 1;
     }
     return whole(b, start, events);

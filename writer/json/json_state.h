@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a GPU as Chrome JSON text: a counter for each value, and what slows it down. Pure, as
- * json.h. cprof thread. */
+/* The state of a GPU as Chrome JSON text: a counter for each value, and what slows the GPU down.
+ * Pure, as json.h. cprof thread. */
 #pragma once
 
 #include "writer/json/json.h"
@@ -12,6 +12,6 @@ unsigned json_state(struct buf *b, const struct gpu_state *s, const struct json_
 /* The names of enum throttle. */
 extern const char *const throttle_names[THROTTLES];
 
-/* Appends, for each reason that began or ended since `before`, a counter "Throttled: REASON" of 1 or
- * 0, and an instant where it began. Returns the number of events. */
+/* Appends a counter "Throttled: REASON" of 1 or 0 for each reason that began or ended since
+ * `before`, and an instant where it began. Returns the number of events. */
 unsigned json_throttles(struct buf *b, uint32_t before, uint32_t now, const struct json_place *at);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a GPU at one moment, which cupti/telemetry.c reads from NVML ten times a second while
- * a window records. */
+/* The state of a GPU at one moment. cupti/telemetry.c reads it from NVML ten times a second while a
+ * window records. */
 #pragma once
 
 #include <stdbool.h>
@@ -37,6 +37,16 @@ struct gpu_state {
     bool is_counted;          /* the GPU counts its energy; else it is added up from its power */
     double value[GPU_VALUES]; /* in the unit of gpu_values.def */
 };
+
+/* The bits 1 << enum throttle for those of NVML. */
+static inline uint32_t throttles_of(uint64_t nvml)
+{
+    uint32_t found = 0;
+#define THROTTLE(id, bit, name) found |= nvml & (bit) ? UINT32_C(1) << THROTTLE_##id : 0;
+#include "writer/record/throttles.def"
+#undef THROTTLE
+    return found;
+}
 
 static inline bool gpu_state_knows(const struct gpu_state *s, enum gpu_value value)
 {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/record/gpu_state.h"
+#include "writer/record/record.h"
 
 /* The first step of a window that can be counted. Zeroed: none yet. */
 struct energy_since {

@@ -2,7 +2,6 @@
 /* The state of the GPUs during a window. */
 #include "writer/window/window_states.h"
 
-#include "writer/json/json_state.h"
 #include "writer/window/window.h"
 
 #define DIGITS 6
