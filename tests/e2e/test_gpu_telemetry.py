@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of GPUs, read from a simulated NVML (tests/sim/nvml.c): counters, throttling, energy, and what happens without NVML."""
 
+import json
 import os
 import pathlib
 import re
@@ -25,9 +26,9 @@ GPM = ("SM activity", "Tensor activity", "DRAM bandwidth")
 POWER, ENERGY = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption"
 
 
-def train(folder, *args, steps=100, devices=1, nvml="", **more):
+def train(folder, *args, steps=100, devices=1, nvml="", env=None, **more):
     """A training of 5 ms a step and device. All steps but the first are recorded, unless `more` says otherwise."""
-    return gpu_run("train", folder, "--steps", steps, "--devices", devices, *args, env={"SIM_NVML": nvml}, **{"ACTIVE": steps, **more})
+    return gpu_run("train", folder, "--steps", steps, "--devices", devices, *args, env={"SIM_NVML": nvml, **(env or {})}, **{"ACTIVE": steps, **more})
 
 
 def counters(trace, name=None):
@@ -218,3 +219,15 @@ def test_explain_names_the_throttling_of_a_run(tmp_path):
     train(tmp_path / "slow", steps=160, nvml="throttle=4")
     found = tool.cprof("explain", str(tmp_path / "slow")).out
     assert "1. throttling: the power limit holds the SM clock at 1,410 of 1,980 MHz in 100% of the readings" in found
+
+
+def test_check_and_merge_take_the_counters(tmp_path):
+    """Perfetto and HTA read traces with them in test_gpu_picture.py and test_consumers.py."""
+    for rank in (0, 1):
+        train(tmp_path / str(rank), devices=2 - rank, nvml="throttle=4", env={"RANK": str(rank), "WORLD_SIZE": "2"})
+    assert tool.cprof("check", str(tmp_path / "0"), str(tmp_path / "1")).out.count("nothing wrong") == 2
+    merged = tmp_path / "merged.json"
+    assert tool.cprof("merge", str(tmp_path / "0"), str(tmp_path / "1"), "-o", str(merged)).rc == 0
+    found = json.loads(merged.read_text())["traceEvents"]
+    assert len({e["pid"] for e in found if e["ph"] == "C" and e["name"] == "Power"}) == 3
+    assert len({e["pid"] for e in found if e["ph"] == "i" and e["name"] == "throttled: power limit"}) == 3
