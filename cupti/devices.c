@@ -27,6 +27,7 @@ struct device {
     uint32_t clock_khz;
     uint32_t warps_per_sm, blocks_per_sm, shared_per_sm, registers_per_sm;
     uint32_t registers_per_block, shared_per_block, threads_per_block;
+    struct gpu_identity identity;
 };
 
 static struct {
@@ -34,6 +35,7 @@ static struct {
     struct {
         uint32_t context, device;
     } contexts[CONTEXTS]; /* by id modulo CONTEXTS; a later context replaces an earlier one */
+    bool used[DEVICES];   /* has had a context */
     char json[JSON_MOST];
 } devices;
 
@@ -66,7 +68,15 @@ void gpu_device_learn(const struct cupti_device *d)
     to->registers_per_block = d->registers_per_block;
     to->shared_per_block = d->shared_per_block;
     to->threads_per_block = d->threads_per_block;
+    memcpy(to->identity.uuid, d->uuid, sizeof to->identity.uuid);
+    to->identity.is_mig = d->is_mig != 0;
     to->known = true;
+}
+
+const struct gpu_identity *gpu_device_used(uint32_t device)
+{
+    const struct device *d = known_device(device);
+    return d && devices.used[device] ? &d->identity : NULL;
 }
 
 bool gpu_devices_known(void)
@@ -82,6 +92,8 @@ void gpu_context_learn(uint32_t context, uint32_t device)
     unsigned i = context % CONTEXTS;
     devices.contexts[i].context = context;
     devices.contexts[i].device = device;
+    if (device < DEVICES)
+        devices.used[device] = true;
 }
 
 uint32_t gpu_device_of(uint32_t context)

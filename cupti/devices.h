@@ -13,6 +13,16 @@
  * may be that of a visible one. */
 void gpu_device_learn(const struct cupti_device *d);
 
+/* Which of the machine's GPUs a device is. */
+struct gpu_identity {
+    uint8_t uuid[16];
+    bool is_mig; /* divided into instances, one of which this process uses */
+};
+
+/* The identity of a device on which this process has had a context; NULL: it has had none, or the
+ * device is not known. */
+const struct gpu_identity *gpu_device_used(uint32_t device);
+
 /* Whether a device has been learned. */
 bool gpu_devices_known(void);
 

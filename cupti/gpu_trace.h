@@ -49,6 +49,9 @@ void gpu_edge(bool at_once);
 /* The value of writer_options.gpu. Its functions do nothing before gpu_start(). */
 const struct gpu_source *gpu_source(void);
 
+/* The value of writer_options.states. */
+const struct gpu_states *gpu_states(void);
+
 /* Ticks at which a CUDA call is to read the clocks. UINT64_MAX: never, because nothing is recorded
  * or another client gave CUPTI a clock. Any thread, relaxed. */
 extern _Atomic uint64_t gpu_clock_due __attribute__((visibility("hidden")));
@@ -77,11 +80,11 @@ enum gpu_other {
 };
 void gpu_other_client(enum gpu_other what, int kind); /* see above */
 
-/* Call around fork(). Between the two, no thread flushes CUPTI or switches kinds: the child
- * inherits no lock of CUPTI's that no thread will release. Waits 200 ms at most. Forking thread;
- * gpu_fork_end() in parent and child. */
+/* Call around fork(). Between the two, no thread flushes CUPTI, switches kinds or calls NVML: the
+ * child inherits no lock of theirs that no thread will release. Waits 300 ms at most. Forking
+ * thread; gpu_fork_end() in parent and child. */
 void gpu_fork_begin(void);
 void gpu_fork_end(void);
 
-/* In a forked child: makes no CUPTI call ever again, because CUPTI's threads do not exist there. */
+/* In a forked child: never calls CUPTI or NVML again, because their threads do not exist there. */
 void gpu_abandon(void);

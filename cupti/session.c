@@ -22,9 +22,11 @@
 #include "cupti/callback.h"
 #include "cupti/collect.h"
 #include "cupti/devices.h"
+#include "cupti/nvml.h"
 #include "cupti/other_client.h"
 #include "cupti/recorded.h"
 #include "cupti/switch.h"
+#include "cupti/telemetry.h"
 #include "writer/writer.h"
 
 #define PRESENT_BYTES (UINT64_C(1) << 30) /* most memory of buffers at once */
@@ -742,6 +744,7 @@ static bool fork_flush, fork_lock; /* held by gpu_fork_begin(); forking thread *
 
 void gpu_fork_begin(void)
 {
+    nvml_hold();
     if (inside || atomic_load(&dead) || in_phase(PHASE_NONE))
         return;
     fork_flush = lock_within(&flush_lock, WAIT_FORK_MS);
@@ -750,6 +753,7 @@ void gpu_fork_begin(void)
 
 void gpu_fork_end(void)
 {
+    nvml_release();
     if (fork_lock)
         release_lock();
     if (fork_flush)
@@ -761,4 +765,5 @@ void gpu_abandon(void)
 {
     atomic_store(&dead, true);
     callback_abandon();
+    telemetry_abandon();
 }

@@ -200,6 +200,7 @@ static struct flight_options flight_options(const struct config *config)
 
 static bool start_writer(const struct config *config)
 {
+    bool records_gpu = config->activities & CONFIG_ACTIVITY_CUDA;
     struct writer_options options = {
         .gzip = identity_gzip(),
         .overwrite = config->overwrite,
@@ -220,7 +221,8 @@ static bool start_writer(const struct config *config)
         .run_started_ns = names_start_ns(),
         .affinity = affinity_known ? &affinity : NULL,
         .affinity_size = sizeof affinity,
-        .gpu = config->activities & CONFIG_ACTIVITY_CUDA ? gpu_source() : NULL,
+        .gpu = records_gpu ? gpu_source() : NULL,
+        .states = records_gpu && config->gpu_telemetry ? gpu_states() : NULL,
         .thread_began = cprof_thread_began,
         .identity = identity_fill,
         .trace_path = identity_trace_path,

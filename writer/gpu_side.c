@@ -2,6 +2,7 @@
 /* Decides when a window has all that CUPTI delivers for it. */
 #include "writer/gpu_side.h"
 
+#include "writer/state_rows.h"
 #include "writer/base/base.h"
 #include "writer/flight.h"
 #include "writer/record/record.h"
@@ -9,6 +10,7 @@
 #define FLUSH_NS                                                                                   \
     250000000u /* while nothing waits: a kill loses the records that CUPTI collected for so long */
 #define DRAIN_NS   15000000u  /* while a closed window waits */
+#define HURRIED    200u       /* flushes every DRAIN_NS, until the first GPU is known */
 #define MANY_CALLS 20000u     /* hooked calls that wait for CUPTI's record */
 #define FRESH_NS   300000000u /* after so long without records, waits count as over */
 #define SWEEP_NS   1000000000u
@@ -35,6 +37,22 @@ static enum gpu_want gpu_want_now(const struct gpu_side *g, bool draining)
     return records ? GPU_WANT_ALL : GPU_WANT_NOTHING;
 }
 
+/* Not for the flight recorder, which records all the time. */
+static bool watches(const struct gpu_side *g, bool draining)
+{
+    bool records = g->action != ACTION_SKIP || g->holding;
+    return g->states && (draining || (records && !edges_paused()));
+}
+
+static void watch(struct gpu_side *g, bool draining)
+{
+    if (!g->states)
+        return;
+    g->watching = watches(g, draining);
+    if (g->states->want(g->watching))
+        g->hurried = HURRIED;
+}
+
 static bool is_on(const struct gpu_side *g)
 {
     return g->source && g->source->calls_since() != UINT64_MAX;
@@ -51,6 +69,7 @@ void gpu_side_look(struct gpu_side *g, bool draining)
     if (want != GPU_WANT_NOTHING || run_state_now() == WRITER_RUNS)
         g->again_ms = g->source->want(want);
     g->told = want;
+    watch(g, draining);
     g->calls_since = g->source->calls_since();
     g->looked = clock_ticks();
 }
@@ -75,7 +94,8 @@ void gpu_side_node(struct gpu_side *g, const struct record_owner *owner, const s
 
 int gpu_side_pause_ms(const struct gpu_side *g)
 {
-    if (is_on(g) || (g->in_use && g->told != gpu_want_now(g, false)))
+    if (is_on(g) || (g->in_use && g->told != gpu_want_now(g, false)) ||
+        g->watching != watches(g, false))
         return POLL_MS;
     return g->in_use ? g->again_ms : -1;
 }
@@ -157,9 +177,12 @@ void gpu_side_collect(struct gpu_side *g, bool draining)
     if (!g->source)
         return;
     uint64_t since = clock_monotonic_ns() - g->flushed_ns;
-    bool soon = draining || join_waiting() > MANY_CALLS;
+    bool hurry = g->watching && g->hurried < HURRIED && since >= DRAIN_NS;
+    bool soon = draining || hurry || join_waiting() > MANY_CALLS;
+    g->hurried += hurry;
     bool due = since >= (soon ? DRAIN_NS : FLUSH_NS) && g->calls_since != UINT64_MAX;
     collect(g, due ? GPU_FLUSH_PLAIN : GPU_FLUSH_NONE);
+    states_collect(g);
     add_up_memory(g);
     forget_threads(g);
 }
@@ -181,10 +204,8 @@ void gpu_side_give_up(struct gpu_side *g)
     g->given_up = true;
 }
 
-bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool stopping)
+static bool has_records(const struct gpu_side *g, const struct window *w, bool stopping)
 {
-    if (!g->source)
-        return true;
     if (g->source->stopped && g->source->stopped())
         return false; /* CUPTI was stopped: the file stays as it is and is not complete */
     if (g->given_up)
@@ -197,4 +218,12 @@ bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool st
     if (join_missing(w) == 0)
         return returned || quiet_ms > (stopping ? QUIET_MS : IDLE_MS);
     return returned ? quiet_ms > QUIET_MS : ms_between(last, g->came) > IDLE_MS;
+}
+
+bool gpu_side_complete(const struct gpu_side *g, const struct window *w, bool stopping)
+{
+    if (!g->source)
+        return true;
+    bool has_states = !g->states || g->given_up || g->states->returned(w->end);
+    return has_records(g, w, stopping) && has_states;
 }

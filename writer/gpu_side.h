@@ -10,6 +10,7 @@
 /* State of the GPU side, and how it reaches the windows of passes.c. */
 struct gpu_side {
     const struct gpu_source *source; /* NULL: all functions do nothing */
+    const struct gpu_states *states; /* NULL: not recorded */
     struct join_windows in;
     /* Takes the edges posted meanwhile, to know which window a record is of. */
     void (*catch_up)(void);
@@ -28,6 +29,8 @@ struct gpu_side {
     /* CUPTI has recorded calls, or a graph was captured: threads' spans are remembered */
     bool in_use;
     enum gpu_want told; /* what the source was last told */
+    bool watching;      /* what `states` was last told */
+    unsigned hurried;   /* flushes to learn which GPUs the program uses */
     int again_ms;       /* its answer: ms until it wants to be asked again */
 };
 

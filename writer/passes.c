@@ -473,6 +473,7 @@ static void count_in_window(enum loss cause, uint64_t n)
 static void start_gpu(void)
 {
     gpu = (struct gpu_side){.source = options->gpu,
+                            .states = options->states,
                             .in = {window_of_gpu, window_numbered, flush_and_drain, &shared},
                             .catch_up = take_edges,
                             .count_loss = count_in_window,

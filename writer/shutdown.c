@@ -33,6 +33,8 @@ void shutdown_run(void)
                  (ms = options->each_pass(true)) >= 0;)
         run_state_wait(WRITER_SAVED, ms);
     run_state_set(WRITER_LEAVING);
+    if (options->states)
+        options->states->finish();
     if (options->gpu && options->gpu->finish)
         options->gpu->finish();
     run_state_set(WRITER_DONE);
@@ -45,6 +47,8 @@ static int64_t clamp_leave_ms(int64_t ms)
 
 static void stop_gpu(void)
 {
+    if (options->states)
+        options->states->finish();
     if (options->gpu && options->gpu->stop)
         options->gpu->stop();
 }

@@ -26,6 +26,7 @@
 #include "writer/os/own_memory.h"
 #include "writer/base/flop_class.h"
 #include "writer/record/gpu_record.h"
+#include "writer/record/gpu_state.h"
 #include "writer/base/hash.h"
 #include "writer/base/io_thread.h"
 #include "writer/record/modules.h"
@@ -36,6 +37,7 @@
 #include "writer/os/raw_syscall.h"
 #include "writer/base/read_file.h"
 #include "writer/record/record_types.h"
+#include "writer/base/run_state.h"
 #include "writer/stack/stack_table.h"
 #include "writer/stack/stack_json.h"
 #include "writer/stack/symbols.h"
@@ -370,8 +372,9 @@ struct writer_options {
     int64_t run_started_ns;
     const void *affinity; /* cpu_set_t read in the constructor, or NULL; copied */
     unsigned long affinity_size;
-    const struct gpu_source *gpu;   /* source of GPU records, or NULL */
-    const char *const *dtype_names; /* by c10::ScalarType; static */
+    const struct gpu_source *gpu;    /* source of GPU records, or NULL */
+    const struct gpu_states *states; /* source of the GPUs' state, or NULL; needs `gpu` */
+    const char *const *dtype_names;  /* by c10::ScalarType; static */
     unsigned n_dtypes;
     void (*thread_began)(void); /* called first on the cprof thread; or NULL */
     /* Called on the cprof thread when a file's head is written. */

@@ -181,6 +181,40 @@ def run_clock_gaps(check):
     check.row(f"drift of that over {result.seconds:.0f} s", f"{drift} ns; by tenths {gaps}", "", None)
 
 
+def run_telemetry(check):
+    """Measures what reading the GPU's clocks and power costs while a window records, and shows what was read."""
+    if not check.has("many"):
+        return
+    rounds, launches = (1, 8000) if check.options.quick else (2, 20000)
+    times, told = collections.defaultdict(list), {}
+    for _ in range(rounds):
+        for on in (0, 1):
+            result = check.run([check.program("many"), "--threads", 1, "--streams", 1, "--ns", 100000, "--sync", 50, "--launches", launches],
+                               SCHEDULE_SCOPE="none", GPU_TELEMETRY=on)
+            times[on].append(seconds_of(result))
+            if on and result.traces:
+                told = read_telemetry(read(result.traces[0]))
+    check.figures["telemetry"] = {"seconds": times, **told}
+    if None in times[0] + times[1] or not told:
+        check.fail("telemetry", f"a run failed, or NVML told nothing (cprof doctor says why): {dict(times)}")
+        return
+    ratio = statistics.median(on / without for on, without in zip(times[1], times[0]))
+    check.row("telemetry: recording with it", f"{ratio:.3f} x without", "<= 1.01 x", ratio <= 1.01)
+    check.row(f"telemetry: {told['account'].get('readings')} readings", ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in told["values"].items()))
+    for note in told["notes"]:
+        check.fail("telemetry", note)
+
+
+def read_telemetry(trace):
+    """The account and the notes of a trace, and the least and the greatest value of each counter of GPU 0; {} without readings."""
+    values = collections.defaultdict(list)
+    for e in trace["traceEvents"]:
+        if e.get("ph") == "C" and e["pid"] == 0:
+            values[e["name"]] += e["args"].values()
+    account = trace["cprof"].get("telemetry", {}).get("CUDA:0")
+    return {"account": account, "notes": trace["cprof"]["notes"], "values": {name: (min(all_), max(all_)) for name, all_ in values.items()}} if account else {}
+
+
 def event_ms(result):
     match = re.search(r"^event_ms ([\d.]+)$", result.err, re.M)
     return float(match.group(1)) if match and result.rc == 0 else None

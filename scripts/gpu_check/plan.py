@@ -46,6 +46,8 @@ PARTS = [
          "whether a CUPTI of 13.3 and newer refuses a second client"),
     Part("programs", programs.run_programs, 50, True, "each program of tests/gpu: all that it launched is in the trace", ""),
     Part("raw", programs.run_raw, 10, True, "raw buffers of CUPTI, for tests that replay them", "buffers of this CUPTI"),
+    Part("telemetry", cost.run_telemetry, 20, True, "clocks, power and activity by NVML: what is read, and what it costs",
+         "NVML's calls and GPM on a device: values, time for each, and what they cost"),
     Part("window", cost.run_window, 10, True, "how long the start and the end of a window block the stepping thread", "CUPTI's share of that time"),
 ]
 # Parts for the time that is left: they passed on an H200.

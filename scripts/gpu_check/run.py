@@ -187,7 +187,7 @@ class Check:
 def counters(report):
     """The counters of (driver, CUPTI) that the simulation wrote for the process that ended last."""
     lines = [json.loads(line) for line in report.read_text().splitlines()] if report and report.is_file() else []
-    found = {"core": collections.Counter(), "cupti": collections.Counter()}
+    found = collections.defaultdict(collections.Counter)
     for line in lines:
         if line["pid"] == lines[-1]["pid"]:
             found[line["of"]][line["name"]] += line["value"]

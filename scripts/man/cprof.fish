@@ -52,6 +52,8 @@ complete -c cprof -n '__fish_seen_subcommand_from run env' -l upload-deadline-ms
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l trace-handlers -r -d 'shared objects that get markers, steps and traces while they happen'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l activities -r -d 'what to record: operators (cpu), GPU (cuda). xpu and mtia are not supported (default cpu,cuda)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l gpu-graphs -r -d 'CUDA graphs: a row for each node, or one for each launch. The latter costs less (CUDA 12.6 or newer) (default nodes)'
+complete -c cprof -n '__fish_seen_subcommand_from run env' -l gpu-telemetry -d 'record clocks, power, temperature, throttling, memory and activity of the GPUs that the program uses, ten times a second while a window records. Needs NVML, which comes with the driver (default: 1)'
+complete -c cprof -n '__fish_seen_subcommand_from run env' -l no-gpu-telemetry -d 'record clocks, power, temperature, throttling, memory and activity of the GPUs that the program uses, ten times a second while a window records. Needs NVML, which comes with the driver (default: 1)'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l record-shapes -d 'write the inputs of operators: shapes, strides, types and the values of scalars'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l no-record-shapes -d 'write the inputs of operators: shapes, strides, types and the values of scalars'
 complete -c cprof -n '__fish_seen_subcommand_from run env' -l profile-memory -d 'record tensor memory (default: 1)'

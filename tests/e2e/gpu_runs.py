@@ -35,6 +35,7 @@ class GpuRun(Result):
     """The result of a program, with its tally of launches and the counters of the simulation."""
     core: dict = dataclasses.field(default_factory=dict)
     cupti: dict = dataclasses.field(default_factory=dict)
+    nvml: dict = dataclasses.field(default_factory=dict)
 
     @property
     def launched(self):
@@ -84,19 +85,18 @@ def gpu_run(name, folder, *args, faults="", libraries=SIM, env=None, **more):
     report.unlink(missing_ok=True)
     variables = {**ENVIRONMENT, "LD_LIBRARY_PATH": str(libraries), "SIM_FAULTS": faults, "SIM_REPORT": str(report), **(env or {})}
     result = run([PROGRAMS / name, *args], folder, env=variables, **more)
-    core, cupti = figures(report)
-    return GpuRun(result.rc, result.out, result.err, result.folder, core, cupti)
+    return GpuRun(result.rc, result.out, result.err, result.folder, *figures(report))
 
 
 def figures(report):
-    """(driver's, CUPTI's) counters of the process that ended last: the parent, since children end first."""
+    """(driver's, CUPTI's, NVML's) counters of the process that ended last: the parent, since children end first."""
     lines = [json.loads(line) for line in report.read_text().splitlines()] if report.is_file() else []
     last = lines[-1]["pid"] if lines else None
-    result = {"core": collections.Counter(), "cupti": collections.Counter()}
+    result = {"core": collections.Counter(), "cupti": collections.Counter(), "nvml": collections.Counter()}
     for line in lines:
         if line["pid"] == last:
             result[line["of"]][line["name"]] += line["value"]
-    return result["core"], result["cupti"]
+    return result["core"], result["cupti"], result["nvml"]
 
 
 def libraries_without(folder, *names):

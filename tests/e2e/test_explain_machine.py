@@ -201,3 +201,40 @@ for n in range(5):
     assert result.rc == 0, result.err
     account = support.load(result.traces[0])["cprof"]["process"]
     assert (account["page_faults"] >= 5000) == counted, account
+
+
+def clocks(busy=20, most=1980, **reasons):
+    """The account of a GPU's clocks. reasons: (readings, SM clock) by name, _ for a space."""
+    told = {name.replace("_", " "): {"readings": times, "sm_clock_mhz": clock} for name, (times, clock) in reasons.items()}
+    return {"CUDA:0": {"readings": busy + 1, "busy": busy, "sm_clock_most_mhz": most, **({"throttled": told} if told else {})}}
+
+
+def throttling(telemetry):
+    path = trace(device=0, cprof={"telemetry": telemetry})
+    return [one for one in explained(path)["findings"] if one["rule"] == "throttling"]
+
+
+def test_finds_a_gpu_at_its_power_limit():
+    one, = throttling(clocks(power_limit=(15, 1485)))
+    assert one["share"] == pytest.approx(0.99 * 0.75 * 0.25, rel=0.01) and one["device"] == "cuda:0"
+    assert one["title"] == "the power limit holds the SM clock at 1,485 of 1,980 MHz in 75% of the readings while the GPU was busy"
+    assert [row["what"] for row in one["evidence"]] == ["power limit: 75% of the readings, SM clock 1,485 MHz"]
+
+
+def test_tells_heat_from_power():
+    hot, = throttling(clocks(software_thermal_slowdown=(20, 990), hardware_slowdown=(20, 990), power_limit=(2, 1900)))
+    assert hot["title"].startswith("heat holds the SM clock at 990") and len(hot["evidence"]) == 3
+    assert throttling(clocks(power_brake=(20, 990)))[0]["title"].startswith("the power limit holds")
+    assert throttling(clocks(hardware_slowdown=(20, 990)))[0]["title"].startswith("the hardware holds")
+    assert throttling(clocks(hardware_thermal_slowdown=(20, 990), power_limit=(19, 990)))[0]["title"].startswith("heat and the power limit hold")
+
+
+@pytest.mark.parametrize("healthy", [
+    clocks(), clocks(power_limit=(20, 1900)), clocks(power_limit=(3, 1000)), clocks(busy=4, power_limit=(4, 990)), clocks(power_limit=(21, 990)), None, 5, {},
+    {"CUDA:0": 3}, {"CUDA:0": {"busy": 20}}, {"CUDA:0": {"busy": -1, "sm_clock_most_mhz": 1980, "throttled": {}}},
+    {"CUDA:0": {"busy": 20, "sm_clock_most_mhz": 1980, "throttled": [1]}},
+    {"CUDA:0": {"busy": 20, "sm_clock_most_mhz": 1980, "throttled": {"power limit": {"readings": 20, "sm_clock_mhz": True}, "x": 7}}},
+    {"CUDA:0": {"busy": 20, "sm_clock_most_mhz": 1980, "throttled": {"power limit": {"readings": 20, "sm_clock_mhz": 0}}}}])
+def test_a_gpu_that_is_hardly_slowed_is_no_finding(healthy):
+    """Below a tenth of the step, too few readings, and accounts that make no sense."""
+    assert throttling(healthy) == []

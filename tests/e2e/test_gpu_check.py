@@ -53,6 +53,7 @@ def test_gpu_check_passes_on_the_simulated_gpu(tmp_path):
     assert set(found["cost"]["C, graph-bound"]["ratios"]) == {"idle", "after", "after, CUPTI kept", "recording",
                                                                   "recording, graphs as a whole"}
     assert found["window_end_us"]["cpu_most"] > 0
+    assert found["telemetry"]["account"]["readings"] >= 5 and found["telemetry"]["values"]["Power"] == [500, 500]
     assert min(found["window_open_us"].values()) > 0 and len(found["window_open_us"]) == 6
     assert found["programs"]["a graph made before the window"]["kernels"] > 4
     nested = found["driver_calls_inside_runtime_calls"]

@@ -81,13 +81,15 @@ def test_shows_arguments_on_one_line(training):
 
 @needed
 def test_shows_the_rows_of_each_gpu(tmp_path):
-    run = gpu_run("train", tmp_path, "--steps", 6, ACTIVE=3)
+    run = gpu_run("train", tmp_path, "--steps", 70, env={"SIM_NVML": "throttle=4"}, ACTIVE=60)
     view = view_of(run.traces[0], tmp_path)
     rows = rows_of(view)
     assert rows[:3] == ["title", "train", "steps"] and rows[3].startswith("thread ")
     of_a_device = [f"{what}stream {n}" for n in (13, 14) for what in ("", "ranges on ", "waits on ")]
     first = rows.index("GPU 0 NVIDIA H100 80GB HBM3")
-    assert rows[first:first + 14] == ["GPU 0 NVIDIA H100 80GB HBM3", *of_a_device, "GPU 1 NVIDIA H100 80GB HBM3", *of_a_device]
+    second = rows.index("GPU 1 NVIDIA H100 80GB HBM3")
+    assert rows[first + 1:first + 9] == [*of_a_device, "events", "DRAM bandwidth %"] == rows[second + 1:second + 9]
+    assert rows[second - 2:second] == ["Tensor activity %", "Throttled: power limit on"]
     count = "select category, count(*) as n from slice group by 1 order by 1"
     assert perfetto.query(view, count) == perfetto.query(run.traces[0], count)
     arrows = "select count(*) as n from flow"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A training loop without training, for pictures. Each of --steps copies a batch to --devices GPUs
  * and runs forward, backward and optimizer kernels; all-reduces on a second stream overlap the
- * backward pass. Ranges by cprof.h. */
+ * backward pass. Ranges by cprof.h. --pause MS: a pause after the step --pause-after. */
 #include <time.h>
 
 #include "preload/cprof.h"
@@ -104,6 +104,7 @@ static void optimize(void)
 int main(int argc, char **argv)
 {
     long steps = number(argc, argv, "steps", 12), wanted = number(argc, argv, "devices", 2);
+    long pause_ms = number(argc, argv, "pause", 0), last = number(argc, argv, "pause-after", -1);
     CHECK(cudaGetDeviceCount(&n_devices));
     if (n_devices > wanted)
         n_devices = (int)wanted;
@@ -126,6 +127,8 @@ int main(int argc, char **argv)
         optimize();
         cprof_step();
         tally.steps++;
+        if (i == last)
+            nanosleep(&(struct timespec){pause_ms / 1000, pause_ms % 1000 * 1000000}, NULL);
     }
     return report();
 }

@@ -247,7 +247,9 @@ static void put_device(uint32_t id)
         .id = id,
         .name = d->name,
         .isCudaVisible = 1,
+        .isMigEnabled = sim_fault_on("mig", false),
     };
+    memcpy(record.uuid.bytes, "SI", 2); /* as nvml.c has it */
     record.uuid.bytes[15] = (char)id;
     sim_put(&record);
 }

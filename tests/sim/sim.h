@@ -212,6 +212,7 @@ const struct sim_core *sim_core(void);
  *   hold_launch_ms=N     each launch of a kernel returns N ms after the device has it, as when its
  *                        thread is preempted
  *   wrap=1               correlation ids start 1000 before 2^32
+ *   mig=1                CUPTI's records say that the devices are divided (MIG)
  *   overlap=1            kernels of one stream overlap (programmatic dependent launch)
  *   enable_ms=N          each cuptiActivityEnable of a kernel kind takes N ms
  *   no_nodes=1           nodes of graphs have no records

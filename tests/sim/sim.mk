@@ -4,10 +4,10 @@
 # tests/gpu/x.c -> build/gpu/x. kernels_sim.c and the libraries made of lib*.c are linked to the programs.
 SIM := $(BUILD)/sim
 HAVE_CUDA := $(firstword $(wildcard $(addsuffix /cupti_runtime_cbid.h,$(CUDA_INC))))
-SIM_CUDA_SRC := $(filter-out tests/sim/cudart% tests/sim/cupti% tests/sim/system%,$(wildcard tests/sim/*.c))
+SIM_CUDA_SRC := $(filter-out tests/sim/cudart% tests/sim/cupti% tests/sim/system% tests/sim/nvml%,$(wildcard tests/sim/*.c))
 SIM_CUDART_SRC := $(wildcard tests/sim/cudart*.c)
 SIM_CUPTI_SRC := $(wildcard tests/sim/cupti*.c)
-SIM_LIB := $(SIM)/libsystemclock.so $(SIM)/libcuda.so.1 $(SIM)/libcudart.so.12 $(SIM)/libcudart.so.13 $(SIM)/libcudart_static.a \
+SIM_LIB := $(SIM)/libsystemclock.so $(SIM)/libnvidia-ml.so.1 $(SIM)/libcuda.so.1 $(SIM)/libcudart.so.12 $(SIM)/libcudart.so.13 $(SIM)/libcudart_static.a \
 	$(SIM)/libcublas.so.12 $(SIM)/libcublasLt.so.12 $(SIM)/libcudnn.so.9 $(SIM)/torch/libtorch_cpu.so $(SIM)/torch/libtorch_cuda.so \
 	$(if $(SIM_CUPTI_SRC),$(foreach n,13 12 11.8,$(SIM)/libcupti.so.$n))
 GPU_SRC := $(filter-out tests/gpu/kernels% tests/gpu/lib%,$(wildcard tests/gpu/*.c))
@@ -77,6 +77,12 @@ $(SIM)/libsystemclock.so: tests/sim/system_clock.c $(BUILD)/.flags
 	$(SAY) "  LINK    $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SIM_CFLAGS) -shared -o $@ $< -lpthread -ldl
+
+$(SIM)/libnvidia-ml.so.1: tests/sim/nvml.c cupti/nvml.h cupti/nvml.def $(BUILD)/.flags
+	$(SAY) "  LINK    $@"
+	@mkdir -p $(@D)
+	$(Q)echo '{ global: nvml*; local: *; };' >$@.map
+	$(Q)$(CC) $(SIM_CFLAGS) -shared -Wl,-soname,$(@F) -Wl,--version-script=$@.map -o $@ $<
 
 # Programs: the runtime 13 unless said otherwise below. They find the libraries beside them, LD_LIBRARY_PATH first.
 GPU_CC = $(CC) -std=gnu11 -D_GNU_SOURCE= -O2 -g $(CFLAGS) $(WARNINGS) -Wno-missing-prototypes $(INCLUDES) $(SANITIZE)

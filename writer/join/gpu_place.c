@@ -36,3 +36,17 @@ bool gpu_place(struct window *w, const struct window_shared *shared, enum lane_k
     w->lost.n[LOSS_GPU_ROWS] += !fits;
     return fits;
 }
+
+struct json_place gpu_place_state(struct window *w, const struct window_shared *shared,
+                                  const struct gpu_state *s)
+{
+    struct json_place at = window_place(w, shared, LANES_STATE_TID, s->ticks, s->ticks);
+    char room[NAME_ROOM];
+    at.pid = s->device;
+    if (!w->gpu.lanes)
+        w->gpu.lanes = lanes_make();
+    if (w->gpu.lanes && !lanes_have_process(w->gpu.lanes, LANE_WORK, s->device))
+        lanes_name_process(w->gpu.lanes, s->device, process_of(shared, LANE_WORK, s->device, room),
+                           &w->body);
+    return at;
+}

@@ -10,3 +10,7 @@
  * written. */
 bool gpu_place(struct window *w, const struct window_shared *shared, enum lane_kind kind,
                uint32_t owner, uint32_t id, const struct gpu_record *r, struct json_place *at);
+
+/* The place of a reading of a GPU's state: the GPU's process. */
+struct json_place gpu_place_state(struct window *w, const struct window_shared *shared,
+                                  const struct gpu_state *s);

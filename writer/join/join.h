@@ -70,4 +70,5 @@ void join_idle(void);
 /* The other headers of this room. */
 #include "writer/join/correlation.h"
 #include "writer/join/events.h"
+#include "writer/join/gpu_place.h"
 #include "writer/join/timeline.h"

@@ -57,3 +57,4 @@ void json_span(struct buf *b, enum category category, const char *name, const st
 #include "writer/json/json_gpu.h"
 #include "writer/json/json_memory.h"
 #include "writer/json/json_scan.h"
+#include "writer/json/json_state.h"

@@ -5,6 +5,7 @@
 #include "writer/record/async.h"
 #include "writer/record/edges.h"
 #include "writer/record/gpu_record.h"
+#include "writer/record/gpu_state.h"
 #include "writer/record/hold.h"
 #include "writer/record/listener.h"
 #include "writer/record/loss.h"

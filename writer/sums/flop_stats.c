@@ -544,7 +544,17 @@ static void put_real(struct buf *b, const char *key, double value)
     json_rounded(b, value, DIGITS);
 }
 
+static void put_energy(const struct energy_use *spent, struct buf *b)
+{
+    if (!spent->steps)
+        return;
+    put_real(b, "joules_per_step", spent->joules / (double)spent->steps);
+    buf_printf(b, ", \"joules_steps\": %llu, \"joules_from\": \"%s\"",
+               (unsigned long long)spent->steps, spent->is_counted ? "counter" : "power");
+}
+
 static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
+                       const struct energy_use spent[GPU_STATES],
                        const struct writer_options *options, struct buf *b)
 {
     char room[16];
@@ -563,6 +573,8 @@ static void put_device(const struct flop_stats *s, uint32_t device, int64_t ns,
         put_real(b, "hfu_percent", used.hardware);
     if (has_coverage(s, device))
         put_real(b, "coverage_percent", coverage(work));
+    if (device != CPU && device <= GPU_STATES)
+        put_energy(&spent[device - 1], b);
     for (unsigned i = 0; i < FLOP_CLASSES; i++) {
         if (!work->flops[i])
             continue;
@@ -590,6 +602,7 @@ static void put_unknown(const struct flop_stats *s, struct buf *b)
 }
 
 void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
+                        const struct energy_use spent[GPU_STATES],
                         const struct writer_options *options, struct buf *b)
 {
     if (!s)
@@ -597,7 +610,7 @@ void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
     buf_puts(b, "\"flops\": {");
     for (uint32_t d = 0; d < s->whole.n; d++)
         if (is_listed(s, d))
-            put_device(s, d, duration_ns, options, b);
+            put_device(s, d, duration_ns, spent, options, b);
     buf_printf(b, "\"unknown\": %llu, ", (unsigned long long)s->unknown);
     put_unknown(s, b);
     buf_printf(b, "\"not_placed\": %llu, \"late\": %llu}, ", (unsigned long long)s->not_placed,

@@ -9,6 +9,7 @@
 #include "writer/base/base.h"
 #include "writer/record/record.h"
 #include "writer/json/json.h"
+#include "writer/sums/energy.h"
 #include "writer/writer.h"
 
 #define FLOP_STEPS 64u /* steps whose numbers may still change */
@@ -66,6 +67,7 @@ unsigned flop_stats_rates(const struct flop_stats *s, int64_t duration_ns,
                           const struct writer_options *options, struct flop_rates *out,
                           unsigned most);
 
-/* Appends `"flops": {…}, ` to the account. duration_ns: of the window so far. */
+/* Appends `"flops": {…}, ` to the account. duration_ns: of the window so far. spent: by GPU. */
 void flop_stats_account(const struct flop_stats *s, int64_t duration_ns,
+                        const struct energy_use spent[GPU_STATES],
                         const struct writer_options *options, struct buf *b);

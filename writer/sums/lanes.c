@@ -275,10 +275,10 @@ static uint32_t pid_of(enum lane_kind kind, uint32_t owner)
 
 /* Appends the M events of a process, with a tid that has rows anyway: viewers would show another
  * thread. */
-static void put_process(const struct group *g, uint32_t pid, uint32_t tid, const char *process,
+static void put_process(enum lane_kind kind, uint32_t pid, uint32_t tid, const char *process,
                         struct buf *b)
 {
-    if (g->kind == LANE_OVERHEAD) {
+    if (kind == LANE_OVERHEAD) {
         json_meta_text(b, "process_name", pid, tid, "name", "overhead", 8);
         json_meta_number(b, "process_sort_index", pid, tid, OVERHEAD_SORT);
         return;
@@ -328,7 +328,7 @@ static void put_names(struct lanes *l, const struct group *g, struct lane *lane,
     size_t start = b->len;
     bool new_process = !process_named(l, pid);
     if (new_process)
-        put_process(g, pid, lane->tid, process, b);
+        put_process((enum lane_kind)g->kind, pid, lane->tid, process, b);
     name_row(name, sizeof(name), g, k);
     json_meta_text(b, "thread_name", pid, lane->tid, "name", name, strlen(name));
     json_meta_number(b, "thread_sort_index", pid, lane->tid, row_sort(g, k));
@@ -339,6 +339,16 @@ static void put_names(struct lanes *l, const struct group *g, struct lane *lane,
     lane->named = true;
     if (new_process && l->n_pids < NAMED_PIDS)
         l->pids[l->n_pids++] = pid;
+}
+
+void lanes_name_process(struct lanes *l, uint32_t device, const char *process, struct buf *b)
+{
+    size_t start = b->len;
+    put_process(LANE_WORK, device, LANES_STATE_TID, process, b);
+    if (b->failed)
+        b->len = start;
+    else if (l->n_pids < NAMED_PIDS)
+        l->pids[l->n_pids++] = device;
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */

@@ -39,6 +39,13 @@ void lanes_rename(struct lanes *l);
 /* True when the process of this kind and owner has its name, so lanes_place() ignores `process`. */
 bool lanes_have_process(const struct lanes *l, enum lane_kind kind, uint32_t owner);
 
+/* The thread id of events of a GPU that are of no row: that of the default stream, because viewers
+ * would show another one as a row. */
+#define LANES_STATE_TID 7u
+
+/* Appends the M events of a GPU's process, which has none yet. */
+void lanes_name_process(struct lanes *l, uint32_t device, const char *process, struct buf *b);
+
 /* Finds the row for an event [start, end) in nanoseconds. owner: device ordinal; for LANE_OVERHEAD
  * the pid as written. id: stream or thread id. Writes *pid and *tid (never 0).
  * Touching events share a row. nest: nested events share it too; without nest, they get an extra

@@ -2,6 +2,7 @@
 /* The room's public header: FLOPs, memory, the summary, rows of streams. */
 #pragma once
 
+#include "writer/sums/energy.h"
 #include "writer/sums/flop_stats.h"
 #include "writer/sums/flows.h"
 #include "writer/sums/gpu_memory.h"

@@ -143,6 +143,7 @@ static void put_account(struct window *w, const struct window_shared *shared, st
         buf_puts(b, "}, ");
     }
     window_memory_account(w, b);
+    window_states_account(w, b);
     window_flops_account(w, shared, b);
     if (w->end != UINT64_MAX)
         process_use_account(w->use, shared->options, b);

@@ -123,10 +123,12 @@ uint64_t window_end_known(const struct window *w)
     return w->end != UINT64_MAX ? w->end : w->latest > w->start ? w->latest : w->start;
 }
 
-void window_flops_account(const struct window *w, const struct window_shared *shared, struct buf *b)
+void window_flops_account(struct window *w, const struct window_shared *shared, struct buf *b)
 {
+    struct energy_use spent[GPU_STATES];
+    window_states_energy(w, spent);
     flop_stats_account(w->flops, clock_wall_ns(window_end_known(w)) - clock_wall_ns(w->start),
-                       shared->options, b);
+                       spent, shared->options, b);
 }
 
 unsigned window_flop_rates(const struct window *w, const struct writer_options *options,
@@ -205,6 +207,7 @@ void window_add_step(struct window *w, const struct window_shared *shared, int64
         snprintf(args, sizeof args, "\"thread\": %u", thread);
     json_span(&w->body, CAT_USER_ANNOTATION, name, &at, args);
     summary_step(window_summary(w, shared), step, name, &at, thread);
+    window_states_step(w, step, start);
     w->last_step = step;
     w->steps_end = end;
     w->events++;

@@ -10,6 +10,7 @@
 #include "writer/file/file.h"
 #include "writer/stack/stack.h"
 #include "writer/window/process_use.h"
+#include "writer/window/window_states.h"
 #include "writer/writer.h"
 
 struct lanes;
@@ -83,9 +84,10 @@ struct window {
     uint64_t steps_naming; /* `naming` when the row of the steps was named */
     uint64_t flushed;      /* how many of `events` are in the file */
     struct window_gpu gpu;
-    struct memory_owners *memory; /* holders of tensor memory; NULL: no record yet */
-    int64_t reserved[RESERVED];   /* last value of each GPU's counter, by ordinal */
-    struct flop_stats *flops;     /* NULL: not counted */
+    struct window_state states[GPU_STATES]; /* by CUDA ordinal */
+    struct memory_owners *memory;           /* holders of tensor memory; NULL: no record yet */
+    int64_t reserved[RESERVED];             /* last value of each GPU's counter, by ordinal */
+    struct flop_stats *flops;               /* NULL: not counted */
     /* NULL: none yet, none wanted, or no memory */
     struct summary *summary;
     bool flops_tried, summary_tried; /* made once: a later one would lack the earlier events */
@@ -140,8 +142,7 @@ struct flop_stats *window_flops(struct window *w, const struct window_shared *sh
 uint64_t window_end_known(const struct window *w);
 
 /* Appends flop_stats_account() of the window so far. cprof thread. */
-void window_flops_account(const struct window *w, const struct window_shared *shared,
-                          struct buf *b);
+void window_flops_account(struct window *w, const struct window_shared *shared, struct buf *b);
 
 /* The summary of the window, made at the first call. NULL: not wanted, or no memory. */
 struct summary *window_summary(struct window *w, const struct window_shared *shared);

@@ -21,7 +21,7 @@ import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from cprof._untrusted import printable, read_text
-from cprof.tool import BAD_INPUT, Problem, library, program, settings
+from cprof.tool import BAD_INPUT, Problem, library, nvml_probe, program, settings
 from cprof.tool.elf import why_not_loaded
 from cprof.tool.probe import find_cupti, is_python, look
 from cprof.tool.screen import put
@@ -179,6 +179,21 @@ def _counters() -> Iterator[Finding]:
                    "the same")
     else:
         yield ok("counters", "open to this user")
+
+
+def _telemetry(environment: Dict[str, str]) -> Iterator[Finding]:
+    """Whether the GPUs' clocks, power and activity can be read."""
+    if not settings.is_on(environment, "CPROF_GPU_TELEMETRY"):
+        yield ok("telemetry", "CPROF_GPU_TELEMETRY=0: clocks and power of the GPUs are not recorded")
+        return
+    told = nvml_probe.look(environment)
+    if told.why is not None:
+        if _driver_release() is not None or told.why != nvml_probe.NO_LIBRARY:
+            yield warn("telemetry", f"NVML: {told.why}: clocks and power of the GPUs are not recorded")
+    elif told.refused:
+        yield ok("telemetry", f"NVML; the GPU does not tell: {', '.join(told.refused)}")
+    else:
+        yield ok("telemetry", "NVML: clocks, power, energy, temperature, throttling, memory, PCIe, activity")
 
 
 def _said(found: Dict[str, Any]) -> Optional[List[str]]:
@@ -378,6 +393,7 @@ def _findings(path: str, command: List[str]) -> Iterator[Finding]:
         yield from _python(found)
         yield from _torch(found)
     yield from _gpu(found, environment)
+    yield from _telemetry(environment)
     for text in program.other_profilers(command, environment, path):
         yield warn("others", text)
     said = _said(found if asked else look(sys.executable, environment, path))

@@ -82,6 +82,9 @@ ADVICE = {
     "low-flop-rate": "These operators compute far slower than others of the same trace. Check the type of their numbers (float16 and bfloat16 are slow on "
                      "CPUs without instructions for them, float64 everywhere), sizes that are no multiples of 8 or 16, and layouts (contiguous(), "
                      "channels_last).",
+    "throttling": "The GPU lowers its clock, whatever the program does. At the power limit: see whether the limit is set below the GPU's own (nvidia-smi -q -d "
+                  "POWER), and compare runs at the same limit; work in lower precision takes less power. Heat: have the cooling of the machine "
+                  "checked, and compare with other machines. A power brake or hardware slowdown comes from the power supply or the cooling.",
     "wrong-device": "A device is idle while another one does the work. Call torch.cuda.set_device(local_rank) before anything else, and create "
                     "model and inputs on the device (device=...). To give each rank its own device only, set CUDA_VISIBLE_DEVICES.",
     "allocator-churn": "Memory goes back to the kernel and is taken again, and each fresh page costs a fault. The C library does so with tensors of "
@@ -285,7 +288,8 @@ def of_group(group: Group, waited_ns: float = 0.0, others_ns: float = 0.0) -> Li
             ns = group.mean(group.usual, name) - (waited_ns if name == "exposed_comm" else 0)
             if ns >= least * total > 0:
                 found.append(group.finding(rule, title, ns, {}))
-        found += _within(group.mean(group.usual, "computation") - others_ns, least * total, _recomputation(group, total) + machine.low_rate(group, least))
+        found += _within(group.mean(group.usual, "computation") - others_ns, least * total,
+                         _recomputation(group, total) + machine.low_rate(group, least) + machine.throttling(group))
     return found + _outlier_steps(group, sums)
 
 

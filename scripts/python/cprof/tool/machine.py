@@ -4,7 +4,7 @@
 import collections
 from typing import Any, Dict, List, Tuple
 
-from cprof.tool.machine_use import Process, Rated, limits_of, process_of
+from cprof.tool.machine_use import Process, Rated, clocks_of, limits_of, process_of
 from cprof.tool.thread_states import Cause
 
 # An operator is slow where it computes at less than a fifth of the best rate that the trace has: GPT-3's training as a whole reached 21 % of its
@@ -24,6 +24,10 @@ PAGE = 4096
 THREADS = 1.5
 # GMLake (ASPLOS 2024) found up to a third of the reserved memory fragmented. PyTorch's allocator takes 20 MB at once; ten times that is no rounding.
 FRAGMENTED, FRAGMENTED_BYTES = 1 / 3, 200 << 20
+# Half a second of readings: the power limit may hold for a moment only (NVML's power is a mean of up to a second).
+CLOCK_READINGS = 5
+# What each reason of throttles.def says. A hardware slowdown may come from heat or from the power supply; then the other two tell.
+POWER, HEAT = ("power limit", "power brake"), ("software thermal slowdown", "hardware thermal slowdown")
 # vLLM's gpu_memory_utilization: a tenth is left for memory that no allocator counts.
 FULL = 0.9
 
@@ -94,6 +98,23 @@ def unused(group: Any, share: float) -> List[Any]:
     if not limits or ns < share * group.mean(group.usual, "total"):
         return []
     return [group.finding("wrong-device", f"all operators run on the CPU; {', '.join(sorted(limits)[:4])} does nothing", ns, {})]
+
+
+def throttling(group: Any) -> List[Any]:
+    """Finds a GPU that runs below its highest clock, and why. The bound takes kernels to be as much faster as the clock could be: a B200 at 1,580 instead
+    of 1,965 MHz lost up to 15 % of its TFLOP/s (flashinfer#2899)."""
+    clocks = clocks_of(group.trace.metadata, group.device)
+    if clocks is None or clocks.busy < CLOCK_READINGS or not clocks.slowed:
+        return []
+    most = max(clocks.slowed, key=lambda one: one.share * (clocks.most - one.clock))
+    reasons = {one.reason for one in clocks.slowed if one.share * 2 >= most.share}
+    heat, power = not reasons.isdisjoint(HEAT), not reasons.isdisjoint(POWER)
+    who = "heat and the power limit hold" if heat and power else "heat holds" if heat else "the power limit holds" if power else "the hardware holds"
+    title = f"{who} the SM clock at {most.clock:,.0f} of {clocks.most:,.0f} MHz in {most.share:.0%} of the readings while the GPU was busy"
+    ns = group.mean(group.usual, "computation")
+    evidence = [{"what": f"{one.reason}: {one.share:.0%} of the readings, SM clock {one.clock:,.0f} MHz", "operator": "", "module": "", "line": "", "to_line": "",
+                 "ms": ns * one.share * (1 - one.clock / clocks.most) / 1e6, "per_step": 0.0} for one in clocks.slowed[:3]]
+    return [group.finding("throttling", title, ns * most.share * (1 - most.clock / clocks.most), {})._replace(evidence=evidence)]
 
 
 def by_host(groups: List[Any]) -> List[List[Any]]:

@@ -78,6 +78,38 @@ def process_of(metadata: Dict[str, Any]) -> Optional[Process]:
     return Process(*numbers)  # type: ignore[arg-type]
 
 
+class Slowed(NamedTuple):
+    """A reason for which a GPU lowered its clocks."""
+    reason: str
+    share: float       # of the readings while the GPU was busy
+    clock: float       # of the SMs meanwhile, MHz
+
+
+class Clocks(NamedTuple):
+    """How often a GPU was slowed down while it was busy."""
+    busy: int                # readings
+    most: float              # highest clock of the SMs, MHz
+    slowed: List[Slowed]     # most frequent first
+
+
+def clocks_of(metadata: Dict[str, Any], device: str) -> Optional[Clocks]:
+    """The Clocks of a device ("cuda:0"); None if the trace has none."""
+    account = metadata.get("cprof")
+    all_told = account.get("telemetry") if type(account) is dict else None
+    told = all_told.get(device.upper()) if type(all_told) is dict else None
+    if type(told) is not dict:
+        return None
+    busy, most, reasons = int_or_none(told.get("busy")) or 0, int_or_none(told.get("sm_clock_most_mhz")) or 0, told.get("throttled", {})
+    if not (0 < busy < MOST and 0 < most < MOST) or type(reasons) is not dict:
+        return None
+    slowed = []
+    for reason, one in reasons.items():
+        times, clock = (int_or_none(one.get("readings")) or 0, one.get("sm_clock_mhz")) if type(one) is dict else (0, None)
+        if 0 < times <= busy and type(clock) in (int, float) and 0 < clock <= most:
+            slowed.append(Slowed(text_of(reason), times / busy, clock))
+    return Clocks(busy, most, sorted(slowed, key=lambda one: (-one.share, one.reason)))
+
+
 def limits_of(metadata: Dict[str, Any]) -> Dict[str, int]:
     """The memory of each GPU that the process sees, in bytes."""
     told = metadata.get("deviceProperties")

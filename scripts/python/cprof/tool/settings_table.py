@@ -33,6 +33,7 @@ GROUPS = [
     ('What is recorded', [
         ('CPROF_ACTIVITIES', 'LIST', 'cpu,cuda', 0, 0, 'cpu|cuda|xpu|mtia', 'What to record: operators (cpu), GPU (cuda). xpu and mtia are not supported'),
         ('CPROF_GPU_GRAPHS', 'CHOICE', 'nodes', 0, 0, 'nodes|whole', 'CUDA graphs: a row for each node, or one for each launch. The latter costs less (CUDA 12.6 or newer)'),
+        ('CPROF_GPU_TELEMETRY', 'BOOL', '1', 0, 1, '0|1', 'Record clocks, power, temperature, throttling, memory and activity of the GPUs that the program uses, ten times a second while a window records. Needs NVML, which comes with the driver'),
         ('CPROF_RECORD_SHAPES', 'BOOL', '0', 0, 1, '0|1', 'Write the inputs of operators: shapes, strides, types and the values of scalars'),
         ('CPROF_PROFILE_MEMORY', 'BOOL', '1', 0, 1, '0|1', 'Record tensor memory'),
         ('CPROF_WITH_STACK', 'BOOL', '0', 0, 1, '0|1', 'Record the Python stack of operators, CUDA calls, allocations and markers, and the native stack below it'),

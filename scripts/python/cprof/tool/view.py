@@ -15,7 +15,7 @@ from cprof.tool.packets import Names, Packets
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import args_of, text_of, to_ns
 
-THREADS, RANGES, MEMORY, COUNTERS = range(4)  # rows of a process, from above
+THREADS, RANGES, MEMORY, EVENTS, COUNTERS = range(5)  # rows of a process, from above
 MEMORY_EVENTS = ("[memory]", "[OutOfMemory]", "[driver memory]", "[driver OutOfMemory]")
 LAST = 1 << 31  # after all rows that have a sort index
 
@@ -67,7 +67,8 @@ class View:
                 self._row(thread).slices.append((at, -at - length, self._body(event)))
         elif ph in ("i", "I", "R"):
             memory = event.get("name") in MEMORY_EVENTS
-            self._row(Key(pid, MEMORY, "memory") if memory else thread).instants.append((at, self._body(event)))
+            whole = Key(pid, EVENTS, "events") if event.get("s") == "p" else thread  # of the process, such as throttling of a GPU
+            self._row(Key(pid, MEMORY, "memory") if memory else whole).instants.append((at, self._body(event)))
         elif ph == "C":
             self._counter(event, pid, at)
         elif ph in ("s", "t", "f"):

@@ -601,6 +601,7 @@ START_TEST(writes_each_of_many_steps_once)
     struct flop_stats *s = flop_stats_make(0);
     struct writer_options options = {.with_flops = true};
     struct buf body = {0}, trailer = {0};
+    struct energy_use spent[GPU_STATES] = {0};
     struct {
         struct record r;
         uint64_t extras[2];
@@ -618,7 +619,7 @@ START_TEST(writes_each_of_many_steps_once)
     flop_stats_span(s, NULL, &op.r, &old);
     flop_stats_span(s, NULL, &op.r, &newest);
     flop_stats_counters(s, STEPS * 1000, &options, 1, &trailer);
-    flop_stats_account(s, STEPS * 1000, &options, &trailer);
+    flop_stats_account(s, STEPS * 1000, spent, &options, &trailer);
     buf_put(&trailer, "", 1);
     buf_put(&body, "", 1);
     unsigned n = 0, twice = 0;
