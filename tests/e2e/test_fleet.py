@@ -103,3 +103,14 @@ def test_runs_are_compared_by_their_summaries(tmp_path):
     assert refused.returncode == 2 and refused.stderr.endswith("(no summary): cprof summarize makes it\n")
     assert cprof("summarize", trace).returncode == 0
     assert cprof("compare", tmp_path / "before", trace).returncode == 0
+
+
+def test_times_beyond_all_clocks_are_no_error(tmp_path):
+    """A damaged summary: its times add up to more than 64 bits."""
+    Fleet(16, seed=1).write(tmp_path)
+    path = tmp_path / "rank3.100.pt.trace.json.summary"
+    path.write_text(path.read_text().replace('"start_delta": [', '"start_delta": [' + f"{2**61}, " * 5).replace('"duration": [', '"duration": [' + "1, " * 5)
+                    .replace('"key": [', '"key": [' + "0, " * 5).replace('"bytes": [', '"bytes": [' + "1, " * 5).replace('"number": [', '"number": [' + "1, " * 5))
+    ranks(tmp_path)
+    path.write_text(path.read_text().replace('"key": [0', '"key": [9999'))
+    assert ".summary: is damaged" in cprof("ranks", tmp_path).stderr

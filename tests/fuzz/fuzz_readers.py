@@ -216,6 +216,12 @@ def check_beside(choose):
         assert code == 0, f"top {more}: {code}: {said}"
         if "--json" in more:
             strict(out.encode())
+    code, out, said = call("ranks", "--json", "sound.json")
+    assert code == 0, f"ranks: {code}: {said}"
+    strict(out.encode())
+    os.rename("sound.json", "elsewhere")  # the summary alone
+    code, out, said = call("ranks", "sound.json.summary")
+    assert code in (0, 2), f"ranks: {code}: {said}"
     pathlib.Path(LIST_NAME).write_bytes(damaged(choose, [saved], packs=0))
     for stamp, paths in saved_traces("."):
         assert all(type(path) is str or path is None for path in paths) and stamp.batch is not None

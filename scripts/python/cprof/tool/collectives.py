@@ -9,8 +9,6 @@ entered it. Such collectives show which rank the others waited for, and bound th
 import bisect
 import collections
 import heapq
-import itertools
-import operator
 import os
 import re
 from array import array
@@ -63,8 +61,11 @@ class Collectives:
         found = cls()
         found._keys = [tuple(key) for key in columns["keys"]]
         found._numbers = {key: number for number, key in enumerate(found._keys)}
-        found._start.extend(base + start for start in itertools.accumulate(columns["start_delta"]))
-        found._end.extend(map(operator.add, found._start, columns["duration"]))
+        start = base
+        for delta, duration in zip(columns["start_delta"], columns["duration"]):
+            start += delta
+            found._start.append(max(-LIMIT, min(start, LIMIT)))
+            found._end.append(max(-LIMIT, min(start + duration, LIMIT)))
         for column, name in ((found._key, "key"), (found._bytes, "bytes"), (found._number, "number")):
             column.extend(columns[name])
         return found

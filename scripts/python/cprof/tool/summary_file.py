@@ -151,7 +151,7 @@ def _are_steps(steps: Any) -> bool:
         return False
     devices = steps.get("devices")
     if devices is None:
-        return True
+        return "devices" in steps
     left_out = steps.get("left_out")
     return type(left_out) is list and len(left_out) == length and type(devices) is list and all(
         _columns(one, ("launches", *PARTS), length) is not None and type(one.get("device")) is str for one in devices)
@@ -161,7 +161,9 @@ def _are_collectives(found: Any, steps: Any) -> bool:
     keys = found.get("keys") if type(found) is dict else None
     if type(keys) is not list or not all(type(key) is list and list(map(type, key)) == [str, str, int] for key in keys):
         return False
-    if found.get("truncated") is not True:
+    if type(found.get("truncated")) is not bool:
+        return False
+    if not found["truncated"]:
         return _columns(found, COLLECTIVES) is not None and all(0 <= key < len(keys) for key in found["key"])
     sums, last = found.get("sums"), len(steps["step"]) if steps else 0
     return type(sums) is list and all(type(row) is list and len(row) == 5 and all(map(_is_time, row)) and
