@@ -41,6 +41,8 @@ COMMANDS = [  # as typed; the module has the same name, with "_" for "-"
     "hang",
     "report",
     "events",
+    "export",
+    "sql",
     "check",
     "stacks",
     "memory",
