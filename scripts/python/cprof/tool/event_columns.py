@@ -24,7 +24,7 @@ from cprof.tool.spans import CPU_TYPES, FRAME, LIMIT, MEMORY, args_of, in_order,
 from cprof.tool.steps import NAMES, on_our_row
 from cprof.tool.thread_states import line_of
 
-PHASES = frozenset("XiICbe")
+PHASES = ("X", "i", "I", "C", "b", "e")
 NUMBERS = {"stream": "stream", "external_id": "External id", "correlation": "correlation", "sequence": "Sequence number",
            "forward_thread": "Fwd thread id", "flops": "flops", "group_size": "Group size", "collective_seq": "Seq", "elements_in": "In msg nelems",
            "elements_out": "Out msg nelems", "address": "Addr", "allocated": "Total Allocated", "reserved": "Total Reserved"}
@@ -60,7 +60,7 @@ class Outline:
         steps: List[Tuple[int, int, int]] = []
         ranges: List[Tuple[int, int, int]] = []   # with a step's name: steps if there are no others (steps.py)
         with open_trace(path, progress) as trace:
-            trace.past_large = not trace.of_one_rank().head().get("with_stack")
+            trace.of_one_rank()
             for event in trace:
                 phase = event.get("ph")
                 if phase == "X":

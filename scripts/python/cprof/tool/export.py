@@ -9,10 +9,9 @@ the columns run and rank. The folder appears when it is whole. Needs pyarrow: pi
 
 import argparse
 import functools
-import itertools
 import json
 import os
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof._saved import lines_of
 from cprof.tool import Problem, arrow, moments, note
@@ -30,6 +29,7 @@ from cprof.tool.workers import Job, in_processes
 
 HELP = "write events, steps and findings as tables in Parquet files, for DuckDB, pandas and Spark"
 MOST_JOBS = 8
+INT64_MOST = (1 << 63) - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,10 +89,11 @@ def sources_of(paths: List[str]) -> List[Source]:
         ranks.setdefault(name, {}).setdefault(rank, set()).add(_folder_of(path))
     apart = {name for name, folders in ranks.items() if any(len(one) > 1 for one in folders.values())}
     found: List[Source] = []
-    orders: Dict[str, Iterable[int]] = {}
+    counts: Dict[str, int] = {}
     for n, (path, name) in enumerate(zip(paths, names)):
         run = _short(as_text(_folder_of(path) if name in apart else name))
-        found.append(Source(path, run, n, next(orders.setdefault(run, itertools.count()))))  # type: ignore[call-overload]
+        found.append(Source(path, run, n, counts.get(run, 0)))
+        counts[run] = counts.get(run, 0) + 1
     return found
 
 
@@ -118,6 +119,11 @@ def export_events(source: Source, output: str, tell: Callable[[int], Any]) -> Wr
     return Written(rank_of(metadata, source.path, source.order), outline.base, columns.spans, _trace_row(source, metadata, columns, notes, truncated))
 
 
+def _fitting(number: int) -> int:
+    """The number, limited to 64 bits: only a damaged trace has more."""
+    return max(-INT64_MOST, min(number, INT64_MOST))
+
+
 def _object(value: Any) -> Dict[str, Any]:
     return value if type(value) is dict else {}
 
@@ -136,7 +142,7 @@ def _trace_row(source: Source, metadata: Dict[str, Any], columns: EventColumns, 
             "torch": text(metadata.get("torch_version")), "cprof": text(account.get("version")),
             "world_size": int_or_none(_object(metadata.get("distributedInfo")).get("world_size")),
             "first_step": int_or_none(account.get("first_step")), "last_step": int_or_none(account.get("last_step")),
-            "begin_ns": columns.begin if columns.events else None, "end_ns": columns.end if columns.events else None, "events": columns.events,
+            "begin_ns": _fitting(columns.begin) if columns.events else None, "end_ns": _fitting(columns.end) if columns.events else None, "events": columns.events,
             "lost": int_or_none(lost.get("total")), "losses": json.dumps(counts), "truncated": truncated, "notes": list(map(as_text, notes))}
 
 
@@ -168,7 +174,7 @@ def _step_row(window: moments.Window) -> Dict[str, Any]:
 def _finding_row(one: Any) -> Dict[str, Any]:
     evidence = [{key: as_text(value) if type(value) is str else value for key, value in row.items()} for row in one.evidence]
     return {"rule": one.rule, "title": as_text(one.title), "device": as_text(one.device), "ms_per_step": one.ms, "share": one.share,
-            "bytes_per_step": round(one.bytes), "bytes": one.held, "steps": one.steps, "evidence": evidence, "advice": one.advice}
+            "bytes_per_step": _fitting(round(one.bytes)), "bytes": _fitting(one.held), "steps": one.steps, "evidence": evidence, "advice": one.advice}
 
 
 # ---- all of them ----
@@ -224,7 +230,7 @@ def _write_explained(folder: str, sources: List[Source], written: List[Written],
     by_path, run = dict(found.steps), sources[0].run
     for source in sources:
         one = written[source.number]
-        rows = [dict(row, trace=source.number, start_ns=row["start_ns"] + one.base, end_ns=row["end_ns"] + one.base,
+        rows = [dict(row, trace=source.number, start_ns=_fitting(row["start_ns"] + one.base), end_ns=_fitting(row["end_ns"] + one.base),
                      device=as_text(row["device"])) for row in by_path.get(source.path, [])]
         _write(folder, STEPS, run, one.rank, source.number, rows)
     by_rank: Dict[int, List[Dict[str, Any]]] = {written[source.number].rank: [] for source in sources}
