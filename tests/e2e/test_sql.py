@@ -8,14 +8,17 @@ import json
 import os
 import pathlib
 import re
+import signal
+import subprocess
+import time
 
 import pytest
 
 import support
 import tables
 import tool
-from command_runs import ALLREDUCE
-from conftest import ROOT
+from command_runs import ALLREDUCE, command
+from conftest import ROOT, matrix
 from test_command_merge import training
 from test_explain import FIXTURES, Machine
 
@@ -203,6 +206,12 @@ def small(tmp_path_factory):
     return tables.exported(folder / "tables", folder)
 
 
+@pytest.fixture(scope="module")
+def views(small):
+    """The database of that dataset."""
+    return tables.database(small)
+
+
 def test_forms_of_the_answer(small):
     text = "SELECT step, name, count(*) AS name FROM events WHERE category = 'kernel' GROUP BY ALL ORDER BY step, 2"
     found = tables.rows(small, text)
@@ -231,12 +240,20 @@ def test_values_of_all_types(small):
 @pytest.mark.parametrize("text", [
     "SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM read_text('/etc/hostname')", "SELECT * FROM '/etc/passwd'", "SELECT * FROM glob('/*')",
     "COPY (SELECT 1) TO 'out.csv'", "EXPORT DATABASE 'out'", "ATTACH 'out.db'", "INSTALL httpfs", "LOAD httpfs", "SET enable_external_access = true",
-    "SET memory_limit = '1TB'", "SELECT * FROM read_parquet('https://example.com/x.parquet')", "SELECT * FROM tables", "SELECT * FROM args",
+    "SET memory_limit = '1TB'", "SELECT * FROM read_parquet('https://example.com/x.parquet')", "SELECT * FROM small", "SELECT * FROM views",
     "CREATE SECRET (TYPE s3)"])
-def test_statement_reaches_no_file_and_no_setting(small, text, tmp_path, monkeypatch):
-    """Reading, writing, extensions, the network, settings, and variables of the command's Python."""
+def test_statement_reaches_no_file_and_no_setting(views, text, tmp_path, monkeypatch):
+    """Reading, writing, extensions, the network, settings, and variables of Python."""
     monkeypatch.chdir(tmp_path)
-    assert tool.refused(tool.cprof("sql", small, text), "DuckDB: ") and not os.listdir()
+    views.execute("SELECT count(*) FROM events")
+    with pytest.raises(tables.duckdb.Error):
+        views.execute(text)
+    assert not os.listdir()
+
+
+def test_command_reaches_no_file(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert tool.refused(tool.cprof("sql", small, "COPY (SELECT 1) TO 'out.csv'"), "DuckDB: Permission Error: ") and not os.listdir()
 
 
 def test_refuses_statements_that_are_not_one(small):
@@ -250,6 +267,21 @@ def test_statement_has_bounded_memory(small, monkeypatch):
     monkeypatch.setattr(tables.sql, "MEMORY_LIMIT", "50MB")
     with pytest.raises(tables.duckdb.OutOfMemoryException):
         tables.database(small).execute("SELECT count(*) FROM (SELECT DISTINCT range, repeat('x', 1000) || range FROM range(1000000))").fetchall()
+
+
+@pytest.mark.parametrize("number", matrix([signal.SIGINT, signal.SIGTERM], signal.SIGINT))
+def test_interrupted_statement_ends_and_leaves_nothing(tmp_path, number):
+    """DuckDB by itself would go on for years."""
+    (tmp_path / "tmp").mkdir()
+    trace = training(0).write(tmp_path)
+    text = "SELECT count(*) FROM range(100000000) AS a, range(100000000) AS b WHERE hash(a.range + b.range) = 7"
+    running = subprocess.Popen(command("sql", trace, text), env=dict(os.environ, TMPDIR=str(tmp_path / "tmp")), stderr=subprocess.PIPE, text=True)
+    assert "exports 1 trace" in running.stderr.readline()
+    while not list(tmp_path.glob("tmp/cprof-sql-*/cprof-dataset")):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    running.send_signal(number)
+    assert running.wait(30) == 128 + number and running.stderr.read() == "" and os.listdir(tmp_path / "tmp") == []
 
 
 def test_run_is_exported_and_removed_again(tmp_path, monkeypatch):

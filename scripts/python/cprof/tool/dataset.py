@@ -7,6 +7,7 @@ The file MARK says which version of the tables it is."""
 import json
 import mmap
 import os
+import re
 import urllib.parse
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
 
@@ -26,6 +27,7 @@ LEVEL = 3                 # of zstd: higher levels take twice the time for a twe
 GROWING = ("ts_ns", "dur_ns", "external_id", "correlation", "sequence", "address", "allocated")
 GPU_TIMES = tuple(f"{name}_ns" for name in BUSY + ("idle",)) + tuple(f"idle_{name}_ns" for name in IDLE)
 CPU_TIMES = tuple(f"{name}_ns" for name in CPU) + tuple(f"waiting_{name}_ns" for name in WAITING)
+_rank = re.compile(r"rank=[0-9]{1,6}")
 
 
 def schema(table: str) -> Any:
@@ -140,7 +142,7 @@ def _files(folder: str, table: str) -> Iterator[Tuple[str, str, int]]:
     for run in sorted(os.listdir(os.path.join(folder, table))):
         for rank in sorted(os.listdir(os.path.join(folder, table, run))):
             inside = os.path.join(folder, table, run, rank)
-            if not run.startswith("run=") or not rank.startswith("rank=") or not rank[5:].isdecimal():
+            if not run.startswith("run=") or not _rank.fullmatch(rank):
                 raise Problem("is no folder of a dataset (run=…/rank=…)", inside)
             for name in sorted(os.listdir(inside)):
                 yield os.path.join(inside, name), urllib.parse.unquote(run[4:]), int(rank[5:])

@@ -2,8 +2,8 @@
 """The events of a trace as columns of Arrow, block by block, in the order of the file.
 
     outline = Outline(path)                    # a first pass: what columns need from elsewhere in the file
-    columns = EventColumns(outline)
-    batch = columns.batch(events)              # a record batch of SCHEMA
+    columns = EventColumns(outline, 0)         # 0: the number of the trace, a column
+    batch = columns.batch(events)              # a record batch of schema()
 
 Only spans, instants, counters and halves of ranges are events here: an arrow repeats ids of the events at its ends. Whole columns are converted
 at once. A column in which some value has another type is converted value by value, with null for what does not fit."""
@@ -34,7 +34,8 @@ TAKEN = frozenset((*NUMBERS.values(), *TEXTS.values(), "bytes", "Bytes", "device
                    "Record function id"))
 CPU = "cpu"
 COMPUTATION, COMMUNICATION, COPY = "computation", "communication", "copy"
-KEPT_MOST = 1 << 16       # texts that are kept, in each memory of texts
+KEPT_MOST = 1 << 16       # results that are kept of one function
+KEPT_BYTES = 16 << 20     # of their keys and texts
 BASE_MOST = 1 << 62       # with the latest time of a trace it fits into 64 bits
 US_MOST = 4e15            # times up to here are exact nanoseconds
 _NO_ARGS: Dict[str, Any] = {}
@@ -46,8 +47,8 @@ def schema() -> Any:
     text, number = pa.string(), pa.int64()
     return pa.schema([("trace", pa.int32()), ("ts_ns", number), ("dur_ns", number), ("phase", text), ("category", text), ("name", text),
                       ("device", text), ("work", text), ("step", number), ("pid", number), ("tid", number), ("thread", text),
-                      *((name, number) for name in NUMBERS), ("bytes", number), *((name, text) for name in TEXTS), ("line", text), ("series", text), ("value", pa.float64()),
-                      ("shapes", text), ("args", text)])
+                      *((name, number) for name in NUMBERS), ("bytes", number), *((name, text) for name in TEXTS), ("line", text), ("series", text),
+                      ("value", pa.float64()), ("shapes", text), ("args", text)])
 
 
 class Outline:
@@ -144,22 +145,26 @@ def _as_json(value: Any) -> str:
 
 
 class _Known:
-    """Results of a function of JSON values, by value."""
+    """The texts that a function makes of JSON values, by value."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[Any], str]) -> None:
         self._function = function
-        self._found: Dict[Any, Any] = {}
+        self._found: Dict[Any, str] = {}
+        self._bytes = 0
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: Any) -> str:
         try:
             key = marshal.dumps(value, 2)  # this version has no references: equal values have equal bytes
         except ValueError:  # nested too deeply for it
             return self._function(value)
         found = self._found.get(key)
         if found is None:
-            if len(self._found) >= KEPT_MOST:
+            found = self._function(value)
+            self._bytes += len(key) + len(found)
+            if len(self._found) >= KEPT_MOST or self._bytes > KEPT_BYTES:
                 self._found.clear()
-            found = self._found[key] = self._function(value)
+                self._bytes = len(key) + len(found)
+            self._found[key] = found
         return found
 
 
@@ -200,7 +205,7 @@ class EventColumns:
         phases, categories, names, pids, tids = ([event.get(key) for event in events] for key in ("ph", "cat", "name", "pid", "tid"))
         columns = {"trace": [self._number] * len(events), "phase": phases, "category": categories, "name": names, "pid": pids, "tid": tids,
                    "device": [CPU if category == "cpu_op" else _device(*pair) for category, *pair in zip(categories, events, args)],
-                   "work": _by_key(list(zip(phases, names, [_cell(*pair) for pair in zip(categories, args)])), self._works, _work),
+                   "work": _by_key(list(zip(phases, names, _told_apart(categories, args))), self._works, _work),
                    "step": self._steps(categories, args, starts), "thread": _by_key(list(zip(pids, tids)), self._threads, self._thread)}
         for name, key in (*NUMBERS.items(), *TEXTS.items()):
             if key in keys:
@@ -209,14 +214,15 @@ class EventColumns:
             columns["bytes"] = [one.get("bytes", one.get("Bytes")) for one in args]
         if "Input Dims" in keys:
             columns["shapes"] = [self._json(one["Input Dims"]) if "Input Dims" in one else None for one in args]
-        stacks = [one.get("Call stack") or event.get("sf") for event, one in zip(events, args)]
-        if any(stacks):
+        if "Call stack" in keys or self._outline.frames:
+            stacks = [one.get("Call stack") or event.get("sf") for event, one in zip(events, args)]
             columns["line"] = [self._lines(stack) or None if stack is not None else None for stack in stacks]
-        series = [one if phase == "C" and len(one) == 1 else _NO_ARGS for phase, one in zip(phases, args)]
-        if any(series):
+        if "C" in phases:
+            series = [one if phase == "C" and len(one) == 1 else _NO_ARGS for phase, one in zip(phases, args)]
             columns["series"] = [next(iter(one), None) for one in series]
             columns["value"] = [next(iter(one.values()), None) for one in series]
-        columns["args"] = [self._other(one) if not alone else None for one, alone in zip(args, series)]
+            args = [one if not alone else _NO_ARGS for one, alone in zip(args, series)]
+        columns["args"] = list(map(self._other, args))
         return columns
 
     def _note(self, count: int, starts: Any, durations: Any) -> None:
@@ -259,9 +265,11 @@ class EventColumns:
         return self._json({key: args[key] for key in rest}) if rest else None
 
 
-def _cell(category: Any, args: Dict[str, Any]) -> Any:
-    """The category for _work(): "" for a collective's call on the CPU, whose args alone tell it from work of a device."""
-    return "" if category == "collective_comm" and not runs_on_device(category, args) else category
+def _told_apart(categories: List[Any], args: List[Dict[str, Any]]) -> List[Any]:
+    """The categories for _work(): "" for a collective's call on the CPU, whose args alone tell it from work of a device."""
+    if "collective_comm" not in categories:
+        return categories
+    return ["" if category == "collective_comm" and not runs_on_device(category, one) else category for category, one in zip(categories, args)]
 
 
 def _work(key: Tuple[Any, Any, Any]) -> Optional[str]:
@@ -269,7 +277,7 @@ def _work(key: Tuple[Any, Any, Any]) -> Optional[str]:
     phase, name, category = key
     if phase != "X" or type(name) is not str or type(category) is not str:
         return None
-    if category == "collective_comm" or category and kind_of(name, category) is not None:
+    if category == "collective_comm" or kind_of(name, category) is not None:
         return COMMUNICATION
     return COPY if category == "gpu_memcpy" else COMPUTATION if category in WORK else None
 

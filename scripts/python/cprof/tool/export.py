@@ -11,7 +11,7 @@ import argparse
 import functools
 import json
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from cprof._saved import lines_of
 from cprof.tool import Problem, arrow, moments, note
@@ -72,7 +72,7 @@ def _folder_of(path: str) -> str:
 def _listed(folder: str) -> Dict[str, str]:
     """The names of runs that the list beside the traces gives, by file name."""
     try:
-        return {os.path.basename(line["path"]): line["run_name"] for line in lines_of(folder)}
+        return {os.path.basename(line["path"]): line["run_name"] for line in lines_of(folder or ".")}
     except OSError:
         return {}
 
@@ -80,14 +80,13 @@ def _listed(folder: str) -> Dict[str, str]:
 def sources_of(paths: List[str]) -> List[Source]:
     """The traces with the names of their runs: from the list of saved traces, else the folder's. Folders with the same name are one run as long as no
     two of them have the same rank; else each is named by its path."""
-    listed = {folder: _listed(folder) for folder in {os.path.dirname(path) or "." for path in paths}}
-    names = [listed[os.path.dirname(path) or "."].get(os.path.basename(path)) or os.path.basename(_folder_of(path)) or "run" for path in paths]
-    ranks: Dict[str, Dict[int, set]] = {}   # folders by run and rank
+    listed = {folder: _listed(folder) for folder in set(map(os.path.dirname, paths))}
+    names = [listed[os.path.dirname(path)].get(os.path.basename(path)) or os.path.basename(_folder_of(path)) or "run" for path in paths]
+    folders: Dict[Tuple[str, int], Set[str]] = {}   # by name and rank
     for n, (path, name) in enumerate(zip(paths, names)):
         with open_trace(path) as trace:
-            rank = rank_of(trace.head(), path, n)
-        ranks.setdefault(name, {}).setdefault(rank, set()).add(_folder_of(path))
-    apart = {name for name, folders in ranks.items() if any(len(one) > 1 for one in folders.values())}
+            folders.setdefault((name, rank_of(trace.head(), path, n)), set()).add(_folder_of(path))
+    apart = {name for (name, _), of_rank in folders.items() if len(of_rank) > 1}
     found: List[Source] = []
     counts: Dict[str, int] = {}
     for n, (path, name) in enumerate(zip(paths, names)):
@@ -184,13 +183,6 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
-def _runs(sources: List[Source]) -> Dict[str, List[Source]]:
-    found: Dict[str, List[Source]] = {}
-    for source in sources:
-        found.setdefault(source.run, []).append(source)
-    return found
 
 
 def _with_spans(sources: List[Source], written: List[Written], found: Explained) -> Explained:

@@ -8,6 +8,7 @@ RUN is a folder that `cprof export --parquet` made, or a run, which is then expo
 pip install 'cprof[data]'."""
 
 import argparse
+import concurrent.futures
 import contextlib
 import csv
 import decimal
@@ -153,6 +154,16 @@ def _answer(cursor: Any, args: argparse.Namespace) -> None:
             note(f"the first {len(shown):,} rows; --row-limit -1, --csv and --json give all")
 
 
+def _run(connection: Any, statement: Any, args: argparse.Namespace) -> None:
+    """Executes a statement in a thread of its own, since DuckDB does not look for signals meanwhile."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        try:
+            pool.submit(lambda: _answer(connection.execute(statement), args)).result()
+        except BaseException:
+            connection.interrupt()
+            raise
+
+
 class _Out:
     """A file for csv.writer()."""
 
@@ -172,7 +183,7 @@ def run(args: argparse.Namespace) -> int:
             statements = connection.extract_statements(args.query)
             if len(statements) != 1:
                 raise Problem(f"one statement is needed, there are {len(statements)}")
-            _answer(connection.execute(statements[0]), args)
+            _run(connection, statements[0], args)
         except duckdb.Error as error:
             raise Problem(f"DuckDB: {str(error).strip().splitlines()[0]}") from None
     return 0
