@@ -201,7 +201,7 @@ def test_odd_fields(seed, tmp_path, monkeypatch, request):
     monkeypatch.setenv("CPROF_LOG", "debug")  # raises internal errors
     request.addfinalizer(gc.enable)
     choose = random.Random(seed)
-    for n in range(12):
+    for n in range(40):
         events = sound() * 2
         top = {key: choose.choice(ODD) for key in choose.sample(TOP, 2)}
         for _ in range(choose.randint(1, 12)):

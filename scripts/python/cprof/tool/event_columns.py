@@ -120,11 +120,18 @@ def as_text(value: Any) -> str:
     return text_of(value).encode("utf-8", "backslashreplace").decode()
 
 
+def _no_bools(values: List[Any]) -> List[Any]:
+    """The values. Raises a TypeError if one is true or false, which Arrow takes for a float."""
+    if bool in set(map(type, values)):
+        raise TypeError
+    return values
+
+
 def _array(values: List[Any], kind: Any, one_by_one: Callable[[Any], Any]) -> Any:
     """The values as an array of Arrow."""
     pa = pyarrow()
     try:
-        return pa.array(values, kind)
+        return pa.array(_no_bools(values) if kind == pa.float64() else values, kind)
     except (TypeError, ValueError, OverflowError):
         return pa.array([None if value is None else one_by_one(value) for value in values], kind)
 
@@ -287,8 +294,8 @@ def _device(event: Dict[str, Any], args: Dict[str, Any]) -> str:
     category = event.get("cat")
     if runs_on_device(category, args) or category == "cuda_sync":
         return f"cuda:{text_of(args.get('device', event.get('pid')))}"
-    kind = args.get("Device Type") if event.get("name") in MEMORY else 0
-    return CPU if kind in CPU_TYPES else f"{'xpu' if kind == 12 else 'cuda'}:{text_of(args.get('Device Id'))}"
+    kind = int_or_none(args.get("Device Type")) if event.get("name") in MEMORY else None
+    return CPU if kind is None or kind in CPU_TYPES else f"{'xpu' if kind == 12 else 'cuda'}:{text_of(args.get('Device Id'))}"
 
 
 def _by_key(keys: List[Any], known: Dict[Any, Any], function: Callable[[Any], Any]) -> List[Any]:
@@ -309,7 +316,7 @@ def _nanoseconds(us: List[Any]) -> Any:
     pa = pyarrow()
     pc = pa.compute
     try:
-        given = pa.array(us, pa.float64())
+        given = pa.array(_no_bools(us), pa.float64())
         limits = pc.min_max(given).as_py()
         if limits["min"] is None or -US_MOST < limits["min"] and limits["max"] < US_MOST:
             whole = pc.trunc(given)
