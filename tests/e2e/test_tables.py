@@ -4,6 +4,7 @@
 import collections
 import gc
 import json
+import math
 import os
 import pathlib
 import random
@@ -231,6 +232,23 @@ def test_times_are_exact_nanoseconds(tmp_path):
     exact = [0, 1, 2318225022128427, 1712195495519689000, 1712195495519689000, -3500]
     usable = [ns + 1793664000000000000 for ns in exact]
     assert [row["ts_ns"] for row in found] == usable and {row["dur_ns"] for row in found} == {0}
+
+
+def test_outline_is_the_same_without_the_faster_parser(tmp_path, monkeypatch):
+    """Steps, threads and calls, from blocks that msgspec takes, from one that it refuses, and from all without it."""
+    events = [tool.span("ProfilerStep#4", 0, 9e5, "user_annotation", tid=4194305), tool.span("ProfilerStep#7", 3, 4, "user_annotation"),
+              {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "main"}}, dict(tool.span("aten::odd", 1, 1), args={"x": math.nan})]
+    events += [tool.span(f"a{n}", n, 1, "cuda_runtime" if n % 3 else "cpu_op", correlation=7 * n) for n in range(9000)]
+    path = tool.write(tmp_path / "t.json", events[::-1])
+
+    def outline():
+        one = event_columns.Outline(path)
+        return one.threads, [one.span_at(time) for time in (5, 10**9)], [one.launched_at(7 * n, -1) for n in range(9000)]
+
+    found = outline()
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    assert outline() == found
+    assert found[:2] == ({("1", "2"): "main"}, [(0, 900_000_000, 4), (900_000_000, 1 << 62, None)]) and found[2][3:5] == [-1, 4000]
 
 
 # ---- which run ----

@@ -13,11 +13,12 @@ import itertools
 import json
 import marshal
 from array import array
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple, Union
 
 from cprof.tool.arrow import pyarrow
 from cprof.tool.categories import CALLS, WORK, runs_on_device
 from cprof.tool.collectives import base_of, kind_of
+from cprof.tool.fast import chosen_events
 from cprof.tool.progress import Progress
 from cprof.tool.reader import open_trace
 from cprof.tool.spans import CPU_TYPES, FRAME, LIMIT, MEMORY, args_of, in_order, int_or_none, of_frames, step_number, text_of, to_ns
@@ -58,33 +59,42 @@ class Outline:
     def __init__(self, path: str, progress: Union[bool, Progress] = False) -> None:
         self.threads: Dict[Tuple[Any, Any], str] = {}
         self._correlations, self._starts = array("q"), array("q")
-        steps: List[Tuple[int, int, int]] = []
-        ranges: List[Tuple[int, int, int]] = []   # with a step's name: steps if there are no others (steps.py)
+        self._steps: List[Tuple[int, int, int]] = []
+        self._ranges: List[Tuple[int, int, int]] = []   # with a step's name: steps if there are no others (steps.py)
         with open_trace(path, progress) as trace:
-            trace.of_one_rank()
-            for event in trace:
-                phase = event.get("ph")
-                if phase == "X":
-                    name = event.get("name")
-                    if event.get("cat") in CALLS:
-                        self._call(event)
-                    elif type(name) is str and name.startswith(NAMES) and event.get("cat") != "gpu_user_annotation":
-                        _take_step(event, name, steps if on_our_row(event) else ranges)
-                elif phase == "M" and event.get("name") == "thread_name":
-                    self.threads[text_of(event.get("pid")), text_of(event.get("tid"))] = text_of(args_of(event).get("name"))
+            self._chosen = chosen_events(_is_wanted)
+            trace.of_one_rank().take_text = self._take
+            for block in trace.blocks():
+                self._see(event for event in block if _is_wanted(event.get("ph"), event.get("cat"), event.get("name")))
             metadata = trace.of_one_rank().metadata
         base = base_of(metadata)
         self.base = base if 0 <= base < BASE_MOST else 0
         self.frames = metadata.get("stackFrames")
-        self._steps = sorted(steps or ranges)
+        self._steps = sorted(self._steps or self._ranges)
         self._step_starts = [start for start, _, _ in self._steps]
         self._sort_calls()
 
-    def _call(self, event: Dict[str, Any]) -> None:
-        start, correlation = to_ns(event.get("ts")), int_or_none(args_of(event).get("correlation"))
-        if start is not None and correlation:
-            self._starts.append(start)
-            self._correlations.append(correlation)
+    def _take(self, text: str) -> bool:
+        """Takes a text of events. Returns False if it took none."""
+        found = self._chosen(text) if self._chosen else None
+        if found is not None:
+            self._see(found)
+        return found is not None
+
+    def _see(self, events: Iterable[Dict[str, Any]]) -> None:
+        for event in events:
+            if event["ph"] == "M":
+                self.threads[text_of(event.get("pid")), text_of(event.get("tid"))] = text_of(args_of(event).get("name"))
+            elif event.get("cat") in CALLS:
+                start, correlation = to_ns(event.get("ts")), int_or_none(args_of(event).get("correlation"))
+                if start is not None and correlation:
+                    self._starts.append(start)
+                    self._correlations.append(correlation)
+            else:
+                start, number = to_ns(event.get("ts")), step_number(event["name"])
+                if start is not None and number is not None:
+                    end = start + max(to_ns(event.get("dur")) or 0, 0)
+                    (self._steps if on_our_row(event) else self._ranges).append((start, end, number))
 
     def _sort_calls(self) -> None:
         """Sorts the calls by correlation id."""
@@ -107,10 +117,11 @@ class Outline:
         return self._starts[at] if number and at < len(self._correlations) and self._correlations[at] == number else otherwise
 
 
-def _take_step(event: Dict[str, Any], name: str, found: List[Tuple[int, int, int]]) -> None:
-    start, number = to_ns(event.get("ts")), step_number(name)
-    if start is not None and number is not None:
-        found.append((start, start + max(to_ns(event.get("dur")) or 0, 0), number))
+def _is_wanted(phase: Any, category: Any, name: Any) -> bool:
+    """Whether an outline needs such an event: the name of a thread, a call, or a step."""
+    if phase == "X":
+        return category in CALLS or type(name) is str and name.startswith(NAMES) and category != "gpu_user_annotation"
+    return phase == "M" and name == "thread_name"
 
 
 # ---- values ----
