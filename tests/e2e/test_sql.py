@@ -256,6 +256,16 @@ def test_command_reaches_no_file(small, tmp_path, monkeypatch):
     assert tool.refused(tool.cprof("sql", small, "COPY (SELECT 1) TO 'out.csv'"), "DuckDB: Permission Error: ") and not os.listdir()
 
 
+def test_many_traces_need_many_files(tmp_path):
+    """Each file of a dataset holds a descriptor, and the usual limit is 1,024."""
+    for rank in range(12):
+        training(rank, steps=1).write(tmp_path)
+    folder = tables.exported(tmp_path / "tables", tmp_path)
+    done = subprocess.run(["bash", "-c", 'ulimit -S -n 40; exec "$@"', "-", *command("sql", folder, "SELECT count(DISTINCT rank) AS n FROM events", "--csv")],
+                          capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("n\n12\n", "")
+
+
 def test_refuses_statements_that_are_not_one(small):
     tool.refused(tool.cprof("sql", small, "SELECT 1; SELECT 2"), "one statement is needed, there are 2")
     tool.refused(tool.cprof("sql", small, ""), "one statement is needed, there are 0")

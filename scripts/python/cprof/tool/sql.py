@@ -13,6 +13,7 @@ import contextlib
 import csv
 import decimal
 import json
+import resource
 import shutil
 import tempfile
 from typing import Any, Dict, Iterator, List
@@ -57,6 +58,13 @@ def _dataset(given: List[str]) -> Iterator[str]:
         note(f"exports {len(paths)} trace{'s' * (len(paths) != 1)} for this question; `cprof export -o FOLDER --parquet` keeps the tables")
         export(paths, folder)
         yield folder
+
+
+def _allow_files() -> None:
+    """Allows as many open files as the system does: each mapped file of a dataset holds a descriptor, four for each trace."""
+    with contextlib.suppress(ValueError, OSError):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _connection(folder: str) -> Any:
@@ -176,6 +184,7 @@ def run(args: argparse.Namespace) -> int:
     """`cprof sql`"""
     end_tidily()
     arrow.need("pyarrow", "duckdb")
+    _allow_files()
     with _dataset(args.traces) as folder:
         import duckdb
         try:
