@@ -12,11 +12,13 @@ import concurrent.futures
 import contextlib
 import csv
 import decimal
+import functools
+import itertools
 import json
 import resource
 import shutil
 import tempfile
-from typing import Any, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List
 
 from cprof.tool import Problem, arrow, note
 from cprof.tool.dataset import TABLES, is_dataset, opened
@@ -142,9 +144,9 @@ def _table(names: List[str], rows: List[Any]) -> str:
     return "\n".join(lines)
 
 
-def _answer(cursor: Any, args: argparse.Namespace) -> None:
-    names = _unique([column[0] for column in cursor.description or []])
-    blocks = iter(lambda: cursor.fetchmany(AT_A_TIME), [])
+def _answer(names: List[str], fetch: Callable[[int], List[Any]], args: argparse.Namespace) -> None:
+    """Prints the answer. fetch: returns as many further rows, if there are so many."""
+    blocks = iter(lambda: fetch(AT_A_TIME), [])
     if args.json:
         for block in blocks:
             for row in block:
@@ -155,21 +157,27 @@ def _answer(cursor: Any, args: argparse.Namespace) -> None:
         for block in blocks:
             writer.writerows([map(_as_text, row) for row in block])
     else:
-        rows = cursor.fetchall() if args.row_limit < 0 else cursor.fetchmany(args.row_limit + 1)
-        shown = rows if args.row_limit < 0 else rows[:args.row_limit]
+        most = None if args.row_limit < 0 else args.row_limit
+        rows = list(itertools.islice(itertools.chain.from_iterable(blocks), None if most is None else most + 1))
+        shown = rows[:most]
         put(_table(names, shown))
         if len(rows) > len(shown):
             note(f"the first {len(shown):,} rows; --row-limit -1, --csv and --json give all")
 
 
 def _run(connection: Any, statement: Any, args: argparse.Namespace) -> None:
-    """Executes a statement in a thread of its own, since DuckDB does not look for signals meanwhile."""
+    """Executes a statement. DuckDB works in a thread of its own, since it does not look for signals."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        try:
-            pool.submit(lambda: _answer(connection.execute(statement), args)).result()
-        except BaseException:
-            connection.interrupt()
-            raise
+        def done(function: Callable[[Any], Any], argument: Any) -> Any:
+            try:
+                return pool.submit(function, argument).result()
+            except BaseException:
+                connection.interrupt()
+                raise
+
+        cursor = done(connection.execute, statement)
+        names = [column[0] for column in cursor.description or []]
+        _answer(_unique(names), functools.partial(done, cursor.fetchmany), args)
 
 
 class _Out:
