@@ -3,7 +3,7 @@
 _cprof() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare explain hang report events summarize check stacks memory memory-timeline --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "run env doctor open merge ranks recover trigger top compare explain hang report events summarize export sql check stacks memory memory-timeline --help --version" -- "$word"))
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -22,6 +22,8 @@ _cprof() {
         report) words="--help --output" ;;
         events) words="--help --name --category --step --device --thread" ;;
         summarize) words="--help" ;;
+        export) words="--help --output --parquet" ;;
+        sql) words="--help --row-limit --json --csv" ;;
         check) words="--help --strict --json --quiet" ;;
         stacks) words="--help --output --metric" ;;
         memory) words="--help --device --row-limit --json" ;;

@@ -147,6 +147,7 @@ def commands(work, large, halves, stacks):
     yield "compare, two halves", ["compare", *halves], None
     yield "events", ["events", large], None
     yield "events --step", ["events", "--step", 20, large], None
+    yield "export --parquet", ["export", large, "-o", out / "tables", "--parquet"], None
     yield "stacks", ["stacks", stacks, "-o", out / "s.stacks"], None
     yield "memory-timeline (.html)", ["memory-timeline", large, "-o", out / "m.html"], None
     yield "memory-timeline (.raw.json)", ["memory-timeline", large, "-o", out / "m.raw.json"], None

@@ -3,6 +3,7 @@
 controls a terminal. Some tests need a second user, and so root."""
 
 import contextlib
+import importlib.util
 import errno
 import gzip
 import io
@@ -80,9 +81,10 @@ def left(head=b"", tail=b""):
 
 # ---- where the command writes --------------------------------------------------------------------------------------
 
+EXPORT = [["export", "t.json", "-o", "out", "--parquet"]] if importlib.util.find_spec("pyarrow") else []
 WRITERS = [["stacks", "t.json", "-o", "out"], ["memory-timeline", "t.json", "-o", "out.html"], ["report", "t.json", "-o", "out.html"],
            ["stacks", "t.json", "-o", "out.html"], ["merge", "t.json", "-f", "-o", "out.json"],
-           ["merge", "--manifest", "t.json", "-o", "out.tar"], ["recover", "--force", PART]]
+           ["merge", "--manifest", "t.json", "-o", "out.tar"], ["recover", "--force", PART], *EXPORT]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -142,7 +144,7 @@ def test_refuses_another_users_link_as_output(tmp_path, writer):
 
 READERS = [["top"], ["top", "--by", "step"], ["check"], ["events"], ["events", "--step", "1"], ["stacks"], ["memory-timeline", "-o", "out.json"],
            ["merge", "-o", "out.json"], ["merge", "--manifest", "-o", "out.tar"], ["ranks"], ["open", "--no-browser"], ["recover", "-o", "out"],
-           ["env", "--library"]]
+           ["env", "--library"], *([["export", "--parquet", "-o", "out"]] if EXPORT else [])]
 
 
 @pytest.mark.parametrize("what", ["fifo", "/dev/zero", "folder", "huge.part"])

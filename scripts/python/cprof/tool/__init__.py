@@ -42,6 +42,8 @@ COMMANDS = [  # as typed; the module has the same name, with "_" for "-"
     "report",
     "events",
     "summarize",
+    "export",
+    "sql",
     "check",
     "stacks",
     "memory",

@@ -68,14 +68,14 @@ class Summary(NamedTuple):
     ranks: Optional[Comparison]        # None for one rank
 
 
-def _groups(paths: List[str], each: Callable[[Trace, int], None]) -> Tuple[List[Group], List[Dict[str, Any]], List[Times]]:
+def _groups(paths: List[str], each: Callable[[Trace, int], None], progress: bool) -> Tuple[List[Group], List[Dict[str, Any]], List[Times]]:
     """The traces' steps by rank and device; all steps as rows; the steps and collectives of each trace, if there are several traces."""
     parts: Dict[Tuple[int, str], Tuple[List[Window], Trace]] = {}
     rows: List[Dict[str, Any]] = []
     times: List[Times] = []
     for order, path in enumerate(paths):
         times += [Times(path, order)] if len(paths) > 1 else []
-        trace = Trace(path, True, times[-1] if times else None)
+        trace = Trace(path, progress, times[-1] if times else None)
         for line in trace.notes:
             note(line, path)
         if not trace.windows:
@@ -187,9 +187,10 @@ def _show(groups: List[Group], found: List[Finding]) -> None:
         put(f"   {one.advice}")
 
 
-def explained(paths: List[str], each: Callable[[Trace, int], None] = lambda trace, rank: None) -> Summary:
-    """The findings about the traces of a run. each: called with every trace and its rank after the trace is read. Raises a Problem."""
-    groups, rows, times = _groups(paths, each)
+def explained(paths: List[str], each: Callable[[Trace, int], None] = lambda trace, rank: None, progress: bool = True) -> Summary:
+    """The findings about the traces of a run. each: called with every trace and its rank after the trace is read. progress: shows it on a terminal.
+    Raises a Problem."""
+    groups, rows, times = _groups(paths, each, progress)
     ranks = Comparison(times) if len({group.rank for group in groups}) > 1 else None
     late, waited = _straggler(ranks.table, groups) if ranks else ([], {})
     slow = {one.rank for one in late}

@@ -2,6 +2,7 @@
 """An optional parser that needs a fifth of json's time: msgspec, with numpy (cprof's wheel with `[fast]`).
 
     events = any_events()     # text of a JSON array -> events, or None
+    chosen = chosen_events(f) # likewise, only those that f() takes
     sound = sound_events()    # the same, as objects with the fields that readers need
 
 For a text that the parser refuses (NaN, lone surrogates, events that are no objects) the result is None, and json reads or refuses the text.
@@ -39,6 +40,32 @@ def any_events() -> Optional[Callable[[str], Optional[List[Dict[str, Any]]]]]:
     except ImportError:
         return None
     return _taken(msgspec.json.Decoder(List[Dict[str, Any]]).decode)
+
+
+def chosen_events(is_wanted: Callable[[Any, Any, Any], bool]) -> Optional[Callable[[str], Optional[List[Dict[str, Any]]]]]:
+    """Like any_events(), in half the time: a function that makes only the events that are wanted by their ph, cat and name. None if the parser is not
+    installed."""
+    try:
+        import msgspec
+    except ImportError:
+        return None
+
+    class Event(msgspec.Struct, gc=False):
+        ph: Any = None
+        cat: Any = None
+        name: Any = None
+        pid: Any = None
+        tid: Any = None
+        ts: Any = None
+        dur: Any = None
+        args: msgspec.Raw = msgspec.Raw(b"null")
+
+    decode, names, args_of = msgspec.json.Decoder(List[Event]).decode, Event.__struct_fields__, msgspec.json.decode
+
+    def chosen(text: str) -> List[Dict[str, Any]]:
+        found = [one for one in decode(text) if is_wanted(one.ph, one.cat, one.name)]
+        return [{name: args_of(one.args) if name == "args" else getattr(one, name) for name in names} for one in found]
+    return _taken(chosen)
 
 
 @functools.lru_cache(None)

@@ -20,14 +20,12 @@ The numbers in args (correlation, External id) stay those of each rank's own tra
 
 import argparse
 import contextlib
+import functools
 import gzip
 import hashlib
 import itertools
 import json
-import multiprocessing
-import multiprocessing.connection
 import os
-import signal
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from cprof._untrusted import open_regular
@@ -39,6 +37,7 @@ from cprof.tool.lines import Forms, LineTrace, NotLines, move
 from cprof.tool.output import appearing, create, end_tidily, keep_apart
 from cprof.tool.progress import Progress, Relay
 from cprof.tool.reader import MERGED, RANK_PIDS, keep_out_pipes, open_trace
+from cprof.tool.workers import Job, in_processes
 
 HELP = "make one trace of the traces of several ranks"
 GPUS = 4096           # pids below are GPUs in traces of torch.profiler and cprof
@@ -406,76 +405,8 @@ def _write(parts: List[Part], folder: str, jobs: int) -> List[Done]:
             _within(parts[0], sum(one.size for one in done))
         return done
     with Progress("merging", sum(_size(part.path) for part in parts)) as progress:
-        return _write_by_workers(parts, work, jobs, progress)
-
-
-STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-
-
-def _write_by_workers(parts: List[Part], work: List[Any], jobs: int, progress: Progress) -> List[Done]:
-    """Writes each part in a process, `jobs` at a time. (A multiprocessing.Pool replaces workers that a signal ended even while it closes, and then
-    waits for them forever.)"""
-    context = multiprocessing.get_context("fork")
-    done: List[Any] = [None] * len(parts)
-    read = [0] * len(parts)
-    running: Dict[Any, Tuple[int, Any]] = {}  # receiver of the result -> (index of the part, process)
-    waiting = list(reversed(range(len(parts))))
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                _start_worker(context, waiting.pop(), work, running)
-            for receiver in multiprocessing.connection.wait(list(running)):
-                index, process = running[receiver]
-                try:
-                    result = receiver.recv()
-                except EOFError:
-                    process.join()
-                    raise Problem(f"the process that read it ended (exit code {process.exitcode})", parts[index].path) from None
-                read[index] = result if type(result) is int else _size(parts[index].path)
-                progress.to(sum(read))
-                if type(result) is int:
-                    continue
-                process.join()
-                del running[receiver]
-                receiver.close()
-                if isinstance(result, BaseException):
-                    raise result
-                done[index] = result
-                _within(parts[0], sum(one.size for one in done if one))
-    finally:
-        for _, process in running.values():
-            process.kill()
-            process.join()
-    return done
-
-
-def _start_worker(context: Any, index: int, work: List[Any], running: Dict[Any, Tuple[int, Any]]) -> None:
-    """Starts a worker with the signals of STOPS blocked: the parent handles them and ends its workers. No such signal may come before the
-    parent knows the worker, or before the worker ignores them."""
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(work[index], sender))
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    try:
-        process.start()
-        running[receiver] = index, process
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    sender.close()
-
-
-def _work(job: Any, sender: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-    try:
-        result: Any = write_part(job, sender.send)
-    except Exception as error:
-        result = error
-    try:
-        sender.send(result)
-    except RecursionError:  # its metadata
-        sender.send(Problem(TOO_DEEP, job[0].path))
+        return in_processes([Job(job[0].path, _size(job[0].path), functools.partial(write_part, job)) for job in work], jobs, progress,
+                            lambda done: _within(parts[0], sum(one.size for one in done if one)))
 
 
 def _size(path: str) -> int:

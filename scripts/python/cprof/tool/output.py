@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import secrets
+import shutil
 import signal
 import stat
 import sys
@@ -147,3 +148,20 @@ def _text_to(raw: BinaryIO, packed: bool) -> Any:
     if packed:
         return io.TextIOWrapper(gzip.GzipFile("", "wb", 6, raw), "utf-8", "backslashreplace")
     return io.TextIOWrapper(raw, "utf-8", "backslashreplace")
+
+
+@contextlib.contextmanager
+def appearing_folder(output: str) -> Iterator[str]:
+    """`with appearing_folder(output) as folder:` fills a folder, which gets the name `output` at the end. Nothing is left on failure. Replaces
+    nothing but an empty folder."""
+    path = output.rstrip("/") or output
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path) or os.listdir(path)):
+        raise Problem("is there already, and is no empty folder: another name is needed", output)
+    with temporary_beside(path, output) as beside:
+        folder = os.path.join(beside, "whole")
+        os.mkdir(folder)
+        try:
+            yield folder
+            os.rename(folder, path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
