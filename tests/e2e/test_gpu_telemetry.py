@@ -118,12 +118,12 @@ def test_throttling_begins_with_an_instant(tmp_path):
     assert set(found["SM clock", 0]) == {1980, 1410}
 
 
-@pytest.mark.parametrize("nvml, missing", [("no_gpm", GPM), ("refuse=nvmlDeviceGetPowerUsage:4,refuse=nvmlDeviceGetMemoryInfo_v2:3", ("Power", "Memory used"))])
+@pytest.mark.parametrize("nvml, missing", [("no_gpm", GPM), ("nan", GPM), ("refuse=nvmlDeviceGetPowerUsage:4,refuse=nvmlDeviceGetMemoryInfo_v2:3", ("Power", "Memory used"))])
 def test_what_a_gpu_refuses_is_missing_and_not_asked_again(tmp_path, nvml, missing):
     result = train(tmp_path, steps=60, nvml=nvml)
     found = {name for name, _ in counters(is_sound(result))}
     assert found == {name for name, _, _ in VALUES if name not in missing}
-    assert result.complaints == [] and result.nvml[POWER] >= 1 and (nvml == "no_gpm" or result.nvml[POWER] == 1)
+    assert result.complaints == [] and result.nvml[POWER] >= 1 and ("Power" not in missing or result.nvml[POWER] == 1)
 
 
 def test_a_divided_gpu_has_what_is_of_the_whole(tmp_path):
@@ -178,7 +178,9 @@ def test_the_end_of_the_program_waits_for_the_call_in_progress(tmp_path):
 def test_children_of_fork_make_no_call_and_inherit_none(tmp_path):
     result = gpu_run("forked", tmp_path, "--children", 300, "--beside", 1, "--child", "exit", SCHEDULE_SCOPE="none", env={"SIM_NVML": "slow=nvmlDeviceGetPowerUsage:5"})
     is_sound(result)
-    assert result.nvml[POWER] >= 1
+    reported = [json.loads(line) for line in (tmp_path / "simulation.txt").read_text().splitlines()]
+    locked = [line["value"] for line in reported if line["name"] == "locked"]
+    assert result.nvml[POWER] >= 1 and len(locked) > 100 and sum(locked) == 0
 
 
 def test_the_thread_sleeps_between_windows(tmp_path):
