@@ -58,7 +58,7 @@ static bool took(struct device_values *d, struct gpu_state *out, enum gpu_value 
 static void set(struct device_values *d, struct gpu_state *out, enum gpu_value value, int result,
                 double number)
 {
-    if (took(d, out, value, result))
+    if (__builtin_isfinite(number) && took(d, out, value, result))
         out->value[value] = number;
 }
 
@@ -217,13 +217,12 @@ static bool take_gpm_sample(struct device_values *d, const struct nvml *api)
 /* Means over the time between two samples. */
 static void read_gpm(struct device_values *d, const struct nvml *api, struct gpu_state *out)
 {
-    static struct nvml_gpm get; /* too large for the stack of this thread */
     if (!d->gpm[0] || !take_gpm_sample(d, api))
         return;
-    get = (struct nvml_gpm){.version = NVML_GPM_VERSION,
-                            .n = GPM_METRICS,
-                            .from = d->gpm[d->gpm_next],
-                            .to = d->gpm[!d->gpm_next]};
+    struct nvml_gpm get = {.version = NVML_GPM_VERSION,
+                           .n = GPM_METRICS,
+                           .from = d->gpm[d->gpm_next],
+                           .to = d->gpm[!d->gpm_next]};
     for (unsigned i = 0; i < GPM_METRICS; i++)
         get.metrics[i].metric = gpm_metrics[i].metric;
     int result = NVML_CALL(api, gpm_metrics, &get);

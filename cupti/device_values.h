@@ -26,7 +26,7 @@ struct device_values {
     uint32_t refused;       /* bits 1 << enum gpu_value: never asked again */
     uint32_t sm_clock_most; /* MHz; 0: unknown */
     double power_limit;     /* W; 0: unknown */
-    bool is_mig;            /* divided: its energy is not the program\'s */
+    bool is_mig;            /* divided: its energy is not the program's */
     struct power_sum sum;
     struct byte_count sent, received; /* over NVLink */
     void *gpm[2];                     /* samples; NULL: it has no GPM */

@@ -93,7 +93,7 @@ void nvml_hold(void)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     atomic_store(&held, 1);
-    for (int ms = 0; ms < HOLD_MS && atomic_load(&began); ms++)
+    for (int ms = 0; ms < HOLD_MS && atomic_load(&began) && !nvml_is_over(); ms++)
         nanosleep(&pause, NULL);
 }
 

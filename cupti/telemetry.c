@@ -82,20 +82,21 @@ static void open_device(struct device_values *d, const struct nvml *api, unsigne
                 "the whole of it; energy, memory, links and activity are not recorded");
 }
 
-/* Opens the GPUs that were listed meanwhile. */
-static void open_new(const struct nvml *api)
+/* Opens the GPUs that were listed meanwhile. Returns whether there were any. */
+static bool open_new(const struct nvml *api)
 {
     uint32_t n = atomic_load_explicit(&n_listed, memory_order_acquire);
+    bool any = opened < n;
     nvml_limit_calls(false);
     for (; opened < n; opened++)
         open_device(&devices[opened], api, opened);
     nvml_limit_calls(true);
+    return any;
 }
 
 /* rates: as for device_values_read(). */
 static void read_all(const struct nvml *api, bool rates)
 {
-    open_new(api);
     uint64_t since = clock_ticks();
     for (unsigned i = 0; i < opened; i++)
         if (devices[i].device)
@@ -108,6 +109,14 @@ static void read_pcie(const struct nvml *api)
     for (unsigned i = 0; i < opened && atomic_load(&on); i++)
         if (devices[i].device)
             put(listed[i].number, device_values_read_pcie(&devices[i], api));
+}
+
+/* When the next reading is due, after one that was begun at `began`. On a machine with many GPUs a
+ * reading may take longer than the period. */
+static uint64_t next_due(uint64_t began)
+{
+    uint64_t due = began + PERIOD_NS, least = clock_monotonic_ns() + PERIOD_NS / 2;
+    return due > least ? due : least;
 }
 
 /* ms until the next reading; 0: now; -1: when the bell rings. */
@@ -133,9 +142,11 @@ static void read_until_told(const struct nvml *api)
         }
         uint64_t now = clock_monotonic_ns();
         bool is_due = now >= due_ns && atomic_load(&on);
+        if (open_new(api))
+            pcie_ns = 0;
         read_all(api, is_due);
         if (is_due)
-            due_ns = now + PERIOD_NS;
+            due_ns = next_due(now);
         if (is_due && now >= pcie_ns) {
             pcie_ns = now + PCIE_NS;
             read_pcie(api);
@@ -199,7 +210,8 @@ static bool states_want(bool wanted)
         return true;
     if (wanted)
         list_used();
-    if (wanted && is_listed && atomic_load(&thread) == THREAD_NONE && !atomic_load(&leaving))
+    if (wanted && is_listed && atomic_load(&thread) == THREAD_NONE &&
+        run_state_now() == WRITER_RUNS)
         start_thread();
     if (atomic_exchange(&on, wanted) != wanted)
         ring_bell();

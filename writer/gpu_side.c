@@ -9,7 +9,8 @@
 
 #define FLUSH_NS                                                                                   \
     250000000u /* while nothing waits: a kill loses the records that CUPTI collected for so long */
-#define DRAIN_NS   15000000u  /* while a closed window waits */
+#define DRAIN_NS   15000000u /* while a closed window waits */
+#define HELD_NS    60000000000u
 #define HURRIED    200u       /* flushes every DRAIN_NS, until the first GPU is known */
 #define MANY_CALLS 20000u     /* hooked calls that wait for CUPTI's record */
 #define FRESH_NS   300000000u /* after so long without records, waits count as over */
@@ -25,6 +26,8 @@ void gpu_side_step(struct gpu_side *g, enum action begun, bool hold)
     if (begun == ACTION_ACTIVE_AND_SAVE)
         g->flushed_ns = 0;
     g->action = begun;
+    if (hold && !g->holding)
+        g->held_ns = clock_monotonic_ns();
     g->holding = hold;
 }
 
@@ -37,10 +40,12 @@ static enum gpu_want gpu_want_now(const struct gpu_side *g, bool draining)
     return records ? GPU_WANT_ALL : GPU_WANT_NOTHING;
 }
 
-/* Not for the flight recorder, which records all the time. */
+/* Not for the flight recorder, which records all the time. A program that marks no step, such as a
+ * server, is held for its whole life: then its first minute only. */
 static bool watches(const struct gpu_side *g, bool draining)
 {
-    bool records = g->action != ACTION_SKIP || g->holding;
+    bool records =
+        g->holding ? clock_monotonic_ns() - g->held_ns < HELD_NS : g->action != ACTION_SKIP;
     return g->states && (draining || (records && !edges_paused()));
 }
 

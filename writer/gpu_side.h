@@ -19,6 +19,7 @@ struct gpu_side {
     void (*count_loss)(enum loss cause, uint64_t n);
     enum action action;   /* of the current step */
     bool holding;         /* the step is recorded whatever its action: it may become the trace */
+    uint64_t held_ns;     /* clock_monotonic_ns() since when it is holding */
     uint64_t calls_since; /* source->calls_since() in this pass */
     uint64_t looked;      /* ticks: when calls_since was read */
     uint64_t came;        /* ticks: when records of any window last came */

@@ -56,7 +56,7 @@ def is_sound(result):
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
     """A training on two GPUs."""
-    return train(tmp_path_factory.mktemp("both"), devices=2)
+    return train(tmp_path_factory.mktemp("both"), devices=2, WARMUP=0)
 
 
 def test_counters_have_the_values_and_units_of_each_gpu(both):
@@ -118,12 +118,12 @@ def test_throttling_begins_with_an_instant(tmp_path):
     assert set(found["SM clock", 0]) == {1980, 1410}
 
 
-@pytest.mark.parametrize("nvml, missing", [("no_gpm", GPM), ("refuse=nvmlDeviceGetPowerUsage:4,refuse=nvmlDeviceGetMemoryInfo_v2:3", ("Power", "Memory used"))])
+@pytest.mark.parametrize("nvml, missing", [("no_gpm", GPM), ("nan", GPM), ("refuse=nvmlDeviceGetPowerUsage:4,refuse=nvmlDeviceGetMemoryInfo_v2:3", ("Power", "Memory used"))])
 def test_what_a_gpu_refuses_is_missing_and_not_asked_again(tmp_path, nvml, missing):
     result = train(tmp_path, steps=60, nvml=nvml)
     found = {name for name, _ in counters(is_sound(result))}
     assert found == {name for name, _, _ in VALUES if name not in missing}
-    assert result.complaints == [] and result.nvml[POWER] >= 1 and (nvml == "no_gpm" or result.nvml[POWER] == 1)
+    assert result.complaints == [] and result.nvml[POWER] >= 1 and ("Power" not in missing or result.nvml[POWER] == 1)
 
 
 def test_a_divided_gpu_has_what_is_of_the_whole(tmp_path):
@@ -176,22 +176,24 @@ def test_the_end_of_the_program_waits_for_the_call_in_progress(tmp_path):
 
 
 def test_children_of_fork_make_no_call_and_inherit_none(tmp_path):
-    result = gpu_run("forked", tmp_path, "--children", 300, "--beside", 1, "--child", "exit", SCHEDULE_SCOPE="none", env={"SIM_NVML": "slow=nvmlDeviceGetPowerUsage:5"})
+    result = gpu_run("forked", tmp_path, "--children", 150, "--beside", 1, "--child", "exit", SCHEDULE_SCOPE="none", env={"SIM_NVML": "slow=nvmlDeviceGetPowerUsage:5"})
     is_sound(result)
-    assert result.nvml[POWER] >= 1
+    reported = [json.loads(line) for line in (tmp_path / "simulation.txt").read_text().splitlines()]
+    locked = [line["value"] for line in reported if line["name"] == "locked"]
+    assert result.nvml[POWER] >= 1 and len(locked) > 50 and sum(locked) == 0
 
 
 def test_the_thread_sleeps_between_windows(tmp_path):
     """In a pause of the program after the window it is not woken once."""
     env = dict(ENVIRONMENT, LD_LIBRARY_PATH=str(SIM), SIM_REPORT=str(tmp_path / "simulation.txt"))
-    with Running([PROGRAMS / "train", "--steps", 120, "--devices", 1, "--pause", 2000, "--pause-after", 90], tmp_path, env=env, ACTIVE=60, WAIT=20,
+    with Running([PROGRAMS / "train", "--steps", 120, "--devices", 1, "--pause", 1500, "--pause-after", 90], tmp_path, env=env, ACTIVE=60, WAIT=20,
                  WARMUP=1, REPEAT=0) as program:
         wait_until(lambda: list(tmp_path.glob("*.json")), "the trace")
         pid = program.process.pid
         thread, = [task for task in os.listdir(f"/proc/{pid}/task") if pathlib.Path(f"/proc/{pid}/task/{task}/comm").read_text() == "cprof-gpu\n"]
-        time.sleep(0.3)
+        time.sleep(0.2)
         before = status_of(pid, thread)
-        time.sleep(0.5)
+        time.sleep(0.4)
         assert status_of(pid, thread)["voluntary_ctxt_switches"] == before["voluntary_ctxt_switches"]
         assert int(before["SigBlk"], 16) & 1 << 14  # SIGTERM
         result = program.end()
@@ -224,7 +226,7 @@ def test_explain_names_the_throttling_of_a_run(tmp_path):
 def test_check_and_merge_take_the_counters(tmp_path):
     """Perfetto and HTA read traces with them in test_gpu_picture.py and test_consumers.py."""
     for rank in (0, 1):
-        train(tmp_path / str(rank), devices=2 - rank, nvml="throttle=4", env={"RANK": str(rank), "WORLD_SIZE": "2"})
+        train(tmp_path / str(rank), steps=40, devices=2 - rank, nvml="throttle=4", env={"RANK": str(rank), "WORLD_SIZE": "2"})
     assert tool.cprof("check", str(tmp_path / "0"), str(tmp_path / "1")).out.count("nothing wrong") == 2
     merged = tmp_path / "merged.json"
     assert tool.cprof("merge", str(tmp_path / "0"), str(tmp_path / "1"), "-o", str(merged)).rc == 0

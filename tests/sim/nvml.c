@@ -10,11 +10,13 @@
  *   throttle_ms=MS      … in every other MS ms only
  *   devices=N           it has N GPUs instead of 2, for cprof doctor
  *   no_gpm              the GPUs have no GPM
+ *   nan                 GPM's values are no numbers
  *   mig                 what a divided GPU refuses
  *
  * The UUID's last byte is the CUDA ordinal N; the GPU takes 500 + 100 N W. At its end the process
  * adds the number of calls of each function to SIM_REPORT, and of calls that were wrong: before
  * nvmlInit_v2(), at the same time as another, or in a forked child. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +42,8 @@ enum { CALLS = sizeof names / sizeof *names };
 
 static _Atomic unsigned calls[CALLS], wrong, running;
 static _Atomic bool started;
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* NVML has some; a fork must not copy it */
 static pid_t owner;
 static struct gpu {
     unsigned number;
@@ -97,7 +101,9 @@ static int begin(enum nvml_call call)
     if ((call != NVML_CALL_init && !atomic_load(&started)) || atomic_fetch_add(&running, 1) != 0 ||
         getpid() != owner)
         atomic_fetch_add(&wrong, 1);
+    pthread_mutex_lock(&lock);
     sleep_ms(setting("slow", names[call]) > 0 ? setting("slow", names[call]) : 0);
+    pthread_mutex_unlock(&lock);
     long refused = setting("refuse", names[call]);
     atomic_fetch_sub(&running, 1);
     return refused > 0 ? (int)refused : NVML_OK;
@@ -277,6 +283,8 @@ int nvmlGpmMetricsGet(struct nvml_gpm *get)
     for (unsigned i = 0; i < get->n; i++) {
         unsigned metric = get->metrics[i].metric;
         get->metrics[i].value = metric == NVML_GPM_SM ? 75 : metric == NVML_GPM_TENSOR ? 50 : 25;
+        if (setting("nan", NULL) > 0)
+            get->metrics[i].value = __builtin_nan("");
     }
     return NVML_OK;
 }
@@ -294,5 +302,6 @@ __attribute__((destructor)) static void report(void)
         fprintf(f, line, (int)getpid(), names[i], atomic_load(&calls[i]));
     fprintf(f, line, (int)getpid(), "wrong", atomic_load(&wrong));
     fprintf(f, line, (int)getpid(), "running", atomic_load(&running));
+    fprintf(f, line, (int)getpid(), "locked", pthread_mutex_trylock(&lock) != 0);
     fclose(f);
 }

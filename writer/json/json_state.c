@@ -29,7 +29,9 @@ static void put_reading(struct buf *b, const char *prefix, const char *name, con
 
 static void put_throttled(struct buf *b, const char *reason, const struct json_place *at)
 {
-    buf_printf(b, "{\"ph\": \"i\", \"s\": \"p\", \"name\": \"throttled: %s\"", reason);
+    buf_printf(b,
+               "{\"ph\": \"i\", \"cat\": \"gpu_state\", \"s\": \"p\", \"name\": \"throttled: %s\"",
+               reason);
     put_place(b, at);
     buf_puts(b, "},\n");
 }

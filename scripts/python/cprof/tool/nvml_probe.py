@@ -72,7 +72,7 @@ def _error(number: Any) -> str:
 def look(environment: Dict[str, str]) -> Nvml:
     """Asks NVML in this environment."""
     try:
-        done = subprocess.run([sys.executable, "-c", CODE], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S,
+        done = subprocess.run([sys.executable, "-I", "-c", CODE], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S,
                               env={name: value for name, value in environment.items() if name != "LD_PRELOAD"})
         found = json.loads(done.stdout) if done.returncode == 0 else {"why": f"the process that asked it ended with {done.returncode}"}
     except subprocess.TimeoutExpired:
