@@ -5,7 +5,10 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "writer/writer.h"
 
@@ -17,6 +20,8 @@ static _Atomic bool over;     /* any thread */
 /* clock_monotonic_ns() at the start of the call in progress; 0: none. Telemetry thread */
 static _Atomic uint64_t began;
 static _Atomic int running;  /* enum nvml_call; telemetry thread */
+static _Atomic uint32_t tid; /* of the telemetry thread */
+static long preempted;       /* how often it was, at the start of the call; telemetry thread */
 static _Atomic bool limited; /* telemetry thread */
 
 static const char *const names[] = {
@@ -55,13 +60,23 @@ static void end_by(int call, uint64_t ns)
     writer_note(text);
 }
 
+/* How often another thread took the processor from this one. */
+static long preemptions(void)
+{
+    struct rusage use = {.ru_nivcsw = 0};
+    getrusage(RUSAGE_THREAD, &use);
+    return use.ru_nivcsw;
+}
+
+/* A thread that could run waits for a processor, not for the driver. */
 void nvml_look(void)
 {
     uint64_t since = atomic_load(&began);
     int call = atomic_load(&running);
     uint64_t ns = since ? clock_monotonic_ns() - since : 0;
     /* the same call still: it ends no call that has just begun */
-    if (atomic_load(&limited) && ns > LIMIT_NS && atomic_load(&began) == since)
+    if (atomic_load(&limited) && ns > LIMIT_NS && thread_state(atomic_load(&tid)) != 'R' &&
+        atomic_load(&began) == since)
         end_by(call, ns);
 }
 
@@ -69,6 +84,7 @@ void nvml_look(void)
 bool nvml_enter(enum nvml_call call)
 {
     atomic_store(&running, (int)call);
+    preempted = preemptions();
     for (;;) {
         atomic_store(&began, clock_monotonic_ns());
         if (!atomic_load(&held) && !nvml_is_over())
@@ -84,7 +100,7 @@ int nvml_leave(int result)
 {
     uint64_t ns = clock_monotonic_ns() - atomic_load(&began);
     atomic_store(&began, 0);
-    if (atomic_load(&limited) && ns > LIMIT_NS)
+    if (atomic_load(&limited) && ns > LIMIT_NS && preemptions() == preempted)
         end_by(atomic_load(&running), ns);
     return result;
 }
@@ -121,6 +137,7 @@ static void *open_library(void)
 const struct nvml *nvml_open(void)
 {
     static struct nvml api;
+    atomic_store(&tid, (uint32_t)syscall(SYS_gettid));
     void *handle = open_library();
     if (!handle) {
         log_debug("no libnvidia-ml.so.1: the GPUs' clocks and power are not recorded");

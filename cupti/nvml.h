@@ -102,7 +102,8 @@ int nvml_leave(int result); /* returns `result` */
      : nvml_enter(NVML_CALL_##field) ? nvml_leave((api)->field(__VA_ARGS__))                       \
                                      : NVML_UNKNOWN)
 
-/* Whether a call of more than 200 ms is the last one. To start NVML and to find a GPU may take
+/* Whether a call of more than 200 ms is the last one. The time in which the thread waited for a
+ * processor does not count. To start NVML and to find a GPU may take
  * seconds. Telemetry thread. */
 void nvml_limit_calls(bool limit);
 
