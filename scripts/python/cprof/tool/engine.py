@@ -19,11 +19,12 @@ import io
 import logging
 import multiprocessing
 import multiprocessing.connection
-import multiprocessing.resource_tracker
 import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import traceback
 from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -166,32 +167,38 @@ def _lost(path: str, why: str) -> _Done:
 
 # ---- processes of this machine ----
 
-def _serve(task: Task, pipe: Any) -> None:
-    """Runs tasks until the command closes the pipe, or is gone."""
+def serve(descriptor: int) -> None:
+    """Runs tasks, in a process of its own, until the command closes the pipe or is gone."""
+    pipe = multiprocessing.connection.Connection(descriptor)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        task = pipe.recv()
         while True:
             pipe.send(_done(task, pipe.recv()))
 
 
 class _Worker:
-    """A process that runs tasks. It never gets SIGINT: the command ends it."""
+    """A process that runs tasks. It is a new interpreter: a fork would copy locks of fsspec's threads, and multiprocessing would run the main module
+    again. It never gets SIGINT: the command ends it."""
 
     def __init__(self, task: Task) -> None:
-        context = multiprocessing.get_context("spawn")  # fork would copy the threads' locks of fsspec
-        self.pipe, theirs = context.Pipe()
-        multiprocessing.resource_tracker.ensure_running()  # it would unblock SIGINT
-        self.process = context.Process(target=_serve, args=(task, theirs), daemon=True)
+        self.pipe, theirs = multiprocessing.Pipe()
+        code = f"import sys; sys.path[:] = {sys.path!r}; from cprof.tool.engine import serve; serve({theirs.fileno()})"
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            self.process.start()
+            self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
+            theirs.close()
+        self._send(task)
+
+    def _send(self, what: Any) -> None:
+        """If the process is gone, finish() finds out."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.pipe.send(what)
 
     def begin(self, path: str) -> None:
-        """Begins a task. If the process is gone, finish() finds out."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.pipe.send(path)
+        """Begins a task."""
+        self._send(path)
 
     def finish(self) -> Optional[_Done]:
         """The result of the task; None if the process is gone."""
@@ -203,14 +210,14 @@ class _Worker:
 
     def end(self) -> None:
         """Ends the process."""
-        self.process.kill()
-        self.process.join()
+        self._process.kill()
+        self._process.wait()
         self.pipe.close()
 
     @property
     def ending(self) -> str:
         """Why the process has ended, in words."""
-        code = self.process.exitcode or 0
+        code = self._process.returncode
         return f"by signal {-code}{' (out of memory?)' if code == -signal.SIGKILL else ''}" if code < 0 else f"with exit code {code}"
 
 

@@ -67,12 +67,22 @@ def is_folder(path: str) -> bool:
         return os.path.isdir(path)
     if path.startswith(_HTTP):
         return path.endswith("/")
+    return _is(path, "isdir")
+
+
+def is_file(path: str) -> bool:
+    """Whether the path, of this machine or an address, is a file."""
+    return _is(path, "isfile") if is_remote(path) else os.path.isfile(path)
+
+
+def _is(path: str, what: str) -> bool:
+    """False also if nobody can tell: whoever opens the file reports why."""
     try:
         with _told(path):
             files, name = _at(path)
-            return files.isdir(name)
+            return getattr(files, what)(name)
     except OSError:
-        return False  # whoever opens it as a file reports why
+        return False
 
 
 def listing(folder: str) -> List[str]:
