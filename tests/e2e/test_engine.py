@@ -50,7 +50,7 @@ def children(pid):
     with contextlib.suppress(OSError):
         for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             with contextlib.suppress(OSError):
-                if b"engine import serve" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+                if b"cprof.tool.engine import serve" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
                     found.append(int(child))
     return found
 

@@ -16,9 +16,7 @@ import collections
 import contextlib
 import gc
 import io
-import logging
 import multiprocessing
-import multiprocessing.connection
 import os
 import re
 import signal
@@ -26,6 +24,7 @@ import socket
 import subprocess
 import sys
 import traceback
+from multiprocessing.connection import Connection, wait
 from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof._untrusted import is_inherited
@@ -113,6 +112,10 @@ def each(task: Task, paths: List[str], engine: Engine = IN_THIS_PROCESS) -> Iter
         yield _result(task, path)
 
 
+def _is_debugged() -> bool:
+    return os.environ.get("CPROF_LOG") == "debug"
+
+
 def _result(task: Task, path: str) -> Result:
     """Runs the task here."""
     try:
@@ -124,7 +127,7 @@ def _result(task: Task, path: str) -> Result:
     except (OSError, MemoryError, RecursionError) as error:
         return Result(path, problem=Problem(said(error)))
     except Exception as error:
-        if os.environ.get("CPROF_LOG") == "debug":
+        if _is_debugged():
             tell(traceback.format_exc())
         return Result(path, problem=Problem(went_wrong(error), path))
 
@@ -167,41 +170,30 @@ def _lost(path: str, why: str) -> _Done:
 
 # ---- processes of this machine ----
 
-def serve(descriptor: int) -> None:
-    """Runs tasks, in a process of its own, until the command closes the pipe or is gone."""
-    pipe = multiprocessing.connection.Connection(descriptor)
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        task = pipe.recv()
-        while True:
-            pipe.send(_done(task, pipe.recv()))
+class _Process:
+    """A process that runs a function of this module, with a pipe. It is a new interpreter: a fork would copy locks of fsspec's threads, and
+    multiprocessing would run the main module again. It never gets SIGINT: the command ends it. What it prints is lost: notes come by the pipe."""
 
-
-class _Worker:
-    """A process that runs tasks. It is a new interpreter: a fork would copy locks of fsspec's threads, and multiprocessing would run the main module
-    again. It never gets SIGINT: the command ends it."""
-
-    def __init__(self, task: Task) -> None:
+    def __init__(self, function: Callable[[Connection], None], first: Any) -> None:
         self.pipe, theirs = multiprocessing.Pipe()
-        code = f"import sys; sys.path[:] = {sys.path!r}; from cprof.tool.engine import serve; serve({theirs.fileno()})"
+        code = (f"import sys; sys.path[:] = {sys.path!r}; from multiprocessing.connection import Connection; "
+                f"from {__name__} import {function.__name__}; {function.__name__}(Connection({theirs.fileno()}))")
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+            self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                             stderr=None if _is_debugged() else subprocess.DEVNULL, pass_fds=[theirs.fileno()])
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
-        self._send(task)
+        self.send(first)
 
-    def _send(self, what: Any) -> None:
-        """If the process is gone, finish() finds out."""
+    def send(self, what: Any) -> None:
+        """If the process is gone, receive() finds out."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.pipe.send(what)
 
-    def begin(self, path: str) -> None:
-        """Begins a task."""
-        self._send(path)
-
-    def finish(self) -> Optional[_Done]:
-        """The result of the task; None if the process is gone."""
+    def receive(self) -> Any:
+        """What the process sends; None if it is gone."""
         try:
             return self.pipe.recv()
         except (EOFError, OSError):
@@ -209,7 +201,7 @@ class _Worker:
             return None
 
     def end(self) -> None:
-        """Ends the process."""
+        """Ends the process. May be called again."""
         self._process.kill()
         self._process.wait()
         self.pipe.close()
@@ -221,24 +213,32 @@ class _Worker:
         return f"by signal {-code}{' (out of memory?)' if code == -signal.SIGKILL else ''}" if code < 0 else f"with exit code {code}"
 
 
+def serve(pipe: Connection) -> None:
+    """Runs tasks, in a process of its own, until the command closes the pipe or is gone."""
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        task = pipe.recv()
+        while True:
+            pipe.send(_done(task, pipe.recv()))
+
+
 def _by_processes(task: Task, paths: List[str], jobs: int) -> Iterator[Tuple[int, _Done]]:
     """Numbers of paths and their results, as they are done."""
     end_tidily()
     left: Deque[int] = collections.deque(range(len(paths)))
     lost: collections.Counter = collections.Counter()
-    busy: Dict[Any, Tuple[_Worker, int]] = {}  # by pipe
-    idle: List[_Worker] = []
+    busy: Dict[Any, Tuple[_Process, int]] = {}  # by pipe
+    idle: List[_Process] = []
     first = 0  # all before it are done
     finished = set()
     try:
         while left or busy:
             while left and len(busy) < jobs and left[0] < first + AHEAD * jobs:
-                worker, number = idle.pop() if idle else _Worker(task), left.popleft()
+                worker, number = idle.pop() if idle else _Process(serve, task), left.popleft()
                 busy[worker.pipe] = worker, number
-                worker.begin(paths[number])
-            for pipe in multiprocessing.connection.wait(list(busy)):
+                worker.send(paths[number])
+            for pipe in wait(list(busy)):
                 worker, number = busy.pop(pipe)
-                done = worker.finish()
+                done = worker.receive()
                 if done is not None:
                     idle.append(worker)
                 else:
@@ -272,32 +272,60 @@ def _on_node(task: Task, path: str, folder: str, version: str) -> _Done:
     return _done(task, path)
 
 
-def _by_ray(task: Task, paths: List[str], engine: Engine) -> Iterator[Tuple[int, _Done]]:
-    """As _by_processes(). Ray itself repeats tasks whose process or node is lost."""
-    if engine.jobs:
-        raise Problem("--jobs is for --engine local: Ray starts as many tasks as its nodes have processors")
-    for path in filter(is_inherited, paths):
-        raise Problem("is open in this process only: --engine ray needs a file", path)
+def drive(pipe: Connection) -> None:
+    """Runs tasks on Ray, in a process of its own: Ray prints to stdout, also from other threads."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        try:
+            for done in _ray_tasks(*pipe.recv()):
+                pipe.send(done)
+        except Problem as problem:
+            pipe.send(problem)
+        pipe.send(None)
+
+
+def _ray_tasks(task: Task, paths: List[str], where: str, folder: str) -> Iterator[_Done]:
+    """The results of all tasks, in order. Ray itself repeats tasks whose process or node is lost. Raises a Problem about the cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report to its makers
     try:
         import ray
     except ImportError as error:
         raise Problem(f"--engine ray needs Ray ({error}): pip install 'cprof[ray]'") from None
     try:
-        ray.init(None if engine.where == "ray" else engine.where, log_to_driver=False, logging_level=logging.CRITICAL)
+        ray.init(None if where == "ray" else where, log_to_driver=False)
     except Exception as error:  # of many classes
-        raise Problem(f"no Ray there: {_line(error)}", engine.where) from None
+        raise Problem(f"no Ray there: {_line(error)}", where) from None
     try:
         on_node = ray.remote(max_retries=RETRIES)(_on_node)
-        tasks: List[Any] = [on_node.remote(task, path, os.getcwd(), __version__) for path in paths]
+        tasks: List[Any] = [on_node.remote(task, path, folder, __version__) for path in paths]
         for number, path in enumerate(paths):
             try:
                 done = ray.get(tasks[number])
-            except ray.exceptions.RayTaskError as error:  # it never began: this cannot be the task's own
+            except ray.exceptions.RayTaskError as error:  # it never began: the task itself raises nothing
                 done = _Done(Result(path, problem=Problem(f"no node could run the task: {_line(error.cause or error)}", path)), "")
             except ray.exceptions.RayError as error:
                 done = _lost(path, f"with {type(error).__name__}")
             tasks[number] = None  # Ray may drop the result
-            yield number, done
+            yield done
     finally:
         ray.shutdown()
+
+
+def _by_ray(task: Task, paths: List[str], engine: Engine) -> Iterator[Tuple[int, _Done]]:
+    """As _by_processes()."""
+    if engine.jobs:
+        raise Problem("--jobs is for --engine local: Ray starts as many tasks as its nodes have processors")
+    for path in filter(is_inherited, paths):
+        raise Problem("is open in this process only: --engine ray needs a file", path)
+    end_tidily()
+    driver = _Process(drive, (task, paths, engine.where, os.getcwd()))
+    try:
+        for number in range(len(paths)):
+            done = driver.receive()
+            if isinstance(done, Problem):
+                raise done
+            if done is None:
+                raise Problem(f"the process that speaks with Ray ended {driver.ending}", engine.where)
+            yield number, done
+        driver.receive()  # Ray has ended
+    finally:
+        driver.end()
