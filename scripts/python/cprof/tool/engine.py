@@ -233,7 +233,14 @@ def _by_processes(task: Task, paths: List[str], jobs: int) -> Iterator[Tuple[int
     try:
         while left or busy:
             while left and len(busy) < jobs and left[0] < first + AHEAD * jobs:
-                worker, number = idle.pop() if idle else _Process(serve, task), left.popleft()
+                try:
+                    worker = idle.pop() if idle else _Process(serve, task)
+                except OSError:  # no more processes are allowed
+                    if not busy:
+                        raise
+                    jobs = len(busy)
+                    break
+                number = left.popleft()
                 busy[worker.pipe] = worker, number
                 worker.send(paths[number])
             for pipe in wait(list(busy)):

@@ -7,8 +7,9 @@
             ...
         print(trace.metadata, trace.notes)   # all top-level keys except the events; remarks
 
-Accepts the object form of cprof and torch.profiler and the bare array form, plain or gzip (also of several members), from a
-regular file, from an address (remote.py), from stdin ("-") or from a pipe of a shell's <(...). Refuses a FIFO in a folder, since anyone may have put it there.
+Accepts the object form of cprof and torch.profiler and the bare array form, plain or gzip (also of several members). Reads
+regular files, addresses (remote.py), stdin ("-") and pipes of a shell's <(...). Refuses a FIFO in a folder, since anyone may
+have put it there.
 A file that ends in the middle gives the events before the cut, and a note. Anything else raises a Problem that names the byte (of
 the unpacked text).
 

@@ -56,8 +56,11 @@ def opened(path: str) -> BinaryIO:
     """Opens the file of an address for reading. Raises an OSError."""
     with _told(path):
         files, name = _at(path)
-        if files.info(name).get("type") == "directory":
+        kind = files.info(name).get("type")
+        if kind == "directory":
             raise IsADirectoryError(path)
+        if kind != "file":
+            raise OSError(errno.EINVAL, "is not a regular file", path)
         return io.BufferedReader(_Raw(path, files.open(name, "rb", block_size=BLOCK)), BLOCK)  # type: ignore[return-value]
 
 
@@ -120,7 +123,7 @@ def _told(path: str) -> Iterator[None]:
     except MemoryError:
         raise
     except Exception as error:
-        text = _bare(str(error).strip() or type(error).__name__)
+        text = _bare(getattr(error, "strerror", None) or str(error).strip() or type(error).__name__)
         raise OSError(getattr(error, "errno", None) or errno.EIO, printable(text[:TEXT_MOST]), path) from None
 
 
