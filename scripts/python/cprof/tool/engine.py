@@ -228,11 +228,9 @@ def _by_processes(task: Task, paths: List[str], jobs: int) -> Iterator[Tuple[int
     lost: collections.Counter = collections.Counter()
     busy: Dict[Any, Tuple[_Process, int]] = {}  # by pipe
     idle: List[_Process] = []
-    first = 0  # all before it are done
-    finished = set()
     try:
         while left or busy:
-            while left and len(busy) < jobs and left[0] < first + AHEAD * jobs:
+            while left and len(busy) < jobs and left[0] - min((number for _, number in busy.values()), default=left[0]) < AHEAD * jobs:
                 try:
                     worker = idle.pop() if idle else _Process(serve, task)
                 except OSError:  # no more processes are allowed
@@ -255,10 +253,6 @@ def _by_processes(task: Task, paths: List[str], jobs: int) -> Iterator[Tuple[int
                         left.appendleft(number)
                         continue
                     done = _lost(paths[number], worker.ending)
-                finished.add(number)
-                while first in finished:
-                    finished.remove(first)
-                    first += 1
                 yield number, done
     finally:
         for worker in [*idle, *(worker for worker, _ in busy.values())]:
