@@ -226,8 +226,9 @@ class Refusing:
 
 
 def test_credentials_and_chains_are_refused(monkeypatch, capsys):
-    for address, said in (("s3://key:secret@bucket/x.json", "s3://...@bucket/x.json: an address with a password"),
-                          ("https://host/x.json?sig=secret", "https://host/x.json?...: an address with a password or a query"),
+    for address, said in (("s3://key:its/?secret@bucket/x.json", "s3://...: an address with a password"),
+                          ("ftp://key:secret@host/x.json", "ftp://...: an address with a password"),
+                          ("https://host/x.json?sig=secret", "https://...: an address with a password or a query"),
                           ("simplecache::s3://bucket/x.json", "is a chain of addresses"), ("nothing://x.json", "nothing://x.json: Protocol not known")):
         assert tool.main(["check", address]) == 2
         err = capsys.readouterr().err
@@ -237,7 +238,7 @@ def test_credentials_and_chains_are_refused(monkeypatch, capsys):
     for command in COMMANDS.values():
         assert tool.main([*command, "s3://bucket/x.json"]) == 2
         err = capsys.readouterr().err
-        assert "403 of https://...@host/x.json?...\n" in err.replace("\\x1b[31m", "") and "secret" not in err, err
+        assert "403 of https://...\n" in err and "secret" not in err, err
 
 
 def test_s3_of_a_mock(tmp_path, monkeypatch, capsys):

@@ -17,8 +17,8 @@ from cprof.tool import Problem
 BLOCK = 2 << 20    # bytes that are requested at once
 TEXT_MOST = 200    # characters of an error
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://")
-_USER = re.compile(r"(?<=://)[^/?#]*@")
-_QUERY = re.compile(r"\?[^\s'\"]*")
+_PASSWORD = re.compile(r"://[^@]*:[^@]*@")  # with a "/" in it, too, although that is no sound address
+_SECRET = re.compile(r"://[^\s'\"]*[@?][^\s'\"]*")
 _HTTP = ("http://", "https://")
 LOCAL = "file://"
 
@@ -33,8 +33,7 @@ def checked(path: str) -> str:
     if path.startswith(LOCAL):
         return path[len(LOCAL):]
     if is_remote(path):
-        user = _USER.search(path)
-        if user and ":" in user[0] or path.startswith(_HTTP) and "?" in path:
+        if _PASSWORD.search(path) or path.startswith(_HTTP) and "?" in path:
             raise Problem("an address with a password or a query is not read: keep credentials in the environment or in fsspec's files",
                           _bare(path))
         if "::" in path:
@@ -43,8 +42,8 @@ def checked(path: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """The text without passwords and signatures of addresses."""
-    return _QUERY.sub("?...", _USER.sub("...@", text))
+    """The text without addresses that may hold a password or a signature."""
+    return _SECRET.sub("://...", text)
 
 
 def open_file(path: str) -> BinaryIO:
