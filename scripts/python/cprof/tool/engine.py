@@ -36,6 +36,8 @@ from cprof.tool.screen import tell
 
 RETRIES = 3
 AHEAD = 8   # traces for each process that may be done before their turn: their values are in memory
+TIDY_S = 10.0  # for Ray to end a cluster that it has started
+CONNECT_S = 10.0
 RAY = re.compile(r"ray(://[^/\s]+)?")
 
 Task = Callable[[str], Any]
@@ -200,11 +202,17 @@ class _Process:
             self.end()
             return None
 
-    def end(self) -> None:
-        """Ends the process. May be called again."""
-        self._process.kill()
-        self._process.wait()
-        self.pipe.close()
+    def end(self, tidy_s: float = 0.0) -> None:
+        """Ends the process. May be called again. tidy_s: the most seconds that it has for an end of its own."""
+        try:
+            if tidy_s:
+                self._process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(tidy_s)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self.pipe.close()
 
     @property
     def ending(self) -> str:
@@ -275,6 +283,7 @@ def _on_node(task: Task, path: str, folder: str, version: str) -> _Done:
 
 def drive(pipe: Connection) -> None:
     """Runs tasks on Ray, in a process of its own: Ray prints to stdout, also from other threads."""
+    end_tidily()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         try:
             for done in _ray_tasks(*pipe.recv()):
@@ -291,10 +300,14 @@ def _ray_tasks(task: Task, paths: List[str], where: str, folder: str) -> Iterato
         import ray
     except ImportError as error:
         raise Problem(f"--engine ray needs Ray ({error}): pip install 'cprof[ray]'") from None
+    where = os.environ.get("RAY_ADDRESS", "") if where == "ray" else where
     try:
-        ray.init(None if where == "ray" else where, log_to_driver=False)
+        head = re.fullmatch(r"([^/]+):(\d+)", where)
+        if head:  # Ray would try for minutes
+            socket.create_connection((head[1], int(head[2])), CONNECT_S).close()
+        ray.init(where or None, log_to_driver=False)
     except Exception as error:  # of many classes
-        raise Problem(f"no Ray there: {_line(error)}", where) from None
+        raise Problem(f"no Ray there: {_line(error)}", where or "ray") from None
     try:
         on_node = ray.remote(max_retries=RETRIES)(_on_node)
         tasks: List[Any] = [on_node.remote(task, path, folder, __version__) for path in paths]
@@ -329,4 +342,4 @@ def _by_ray(task: Task, paths: List[str], engine: Engine) -> Iterator[Tuple[int,
             yield number, done
         driver.receive()  # Ray has ended
     finally:
-        driver.end()
+        driver.end(TIDY_S)

@@ -221,11 +221,10 @@ def _show(groups: List[Group], found: List[Finding]) -> None:
         put(f"   {one.advice}")
 
 
-def explained(paths: List[str], where: Engine = IN_THIS_PROCESS, keep: Optional[Callable[[Trace], None]] = None) -> Summary:
+def explained(paths: List[str], engine: Engine = IN_THIS_PROCESS, keep: Optional[Callable[[Trace], None]] = None) -> Summary:
     """The findings about the traces of a run, except those that cannot be read. keep: called in this process with every trace, while it is in memory.
     Raises a Problem if no trace can be read."""
-    task = functools.partial(_read, several=len(paths) > 1, **({"keep": keep} if keep else {}))
-    read = _Run(each(task, paths, where))
+    read = _Run(each(functools.partial(_read, several=len(paths) > 1, keep=keep), paths, engine))
     if not read.paths:
         for problem in read.problems[:-1]:
             note(problem)

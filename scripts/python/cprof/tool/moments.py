@@ -280,7 +280,6 @@ class _Watch(Watch):
 class Facts(NamedTuple):
     """What the findings need of a trace beside its windows. A Trace has columns of all its events; this is small."""
     metadata: Dict[str, Any]        # without the LARGE keys of reader.py
-    notes: List[str]
     on_main_thread: bool
     memory: List[Account]
     peaks: Dict[str, Memory]        # of each GPU
@@ -346,7 +345,7 @@ class Trace:
             for window, time in zip(own, self._repeated(spans) if device == "cpu" else ()):
                 window.repeated = time
         metadata = {key: value for key, value in self.metadata.items() if key not in LARGE}
-        return Facts(metadata, self.notes, self.on_main_thread, self.memory, self.use.memory)
+        return Facts(metadata, self.on_main_thread, self.memory, self.use.memory)
 
     def _line(self, stack: str) -> str:
         """The line of a stack or of a frame."""
