@@ -304,7 +304,7 @@ def _ray_tasks(task: Task, paths: List[str], where: str, folder: str) -> Iterato
     try:
         head = re.fullmatch(r"([^/]+):(\d+)", where)
         if head:  # Ray would try for minutes
-            socket.create_connection((head[1], int(head[2])), CONNECT_S).close()
+            socket.create_connection((head[1].strip("[]"), int(head[2])), CONNECT_S).close()
         ray.init(where or None, log_to_driver=False)
     except Exception as error:  # of many classes
         raise Problem(f"no Ray there: {_line(error)}", where or "ray") from None
