@@ -226,7 +226,7 @@ class Refusing:
 
 
 def test_credentials_and_chains_are_refused(monkeypatch, capsys):
-    for address, said in (("s3://key:its/?secret@bucket/x.json", "s3://...: an address with a password"),
+    for address, said in (("s3://key:its /?secret@bucket/x.json", "s3://...: an address with a password"),
                           ("ftp://key:secret@host/x.json", "ftp://...: an address with a password"),
                           ("https://host/x.json?sig=secret", "https://...: an address with a password or a query"),
                           ("simplecache::s3://bucket/x.json", "is a chain of addresses"), ("nothing://x.json", "nothing://x.json: Protocol not known")):

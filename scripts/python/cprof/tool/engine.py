@@ -140,6 +140,7 @@ def _done(task: Task, path: str) -> _Done:
     gc.disable()  # as in main()
     with contextlib.redirect_stderr(notes):
         result = _result(task, path)
+    gc.enable()
     gc.collect()
     return _Done(result, notes.getvalue())
 

@@ -18,7 +18,7 @@ BLOCK = 2 << 20    # bytes that are requested at once
 TEXT_MOST = 200    # characters of an error
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://")
 _PASSWORD = re.compile(r"://[^@]*:[^@]*@")  # with a "/" in it, too, although that is no sound address
-_SECRET = re.compile(r"://[^\s'\"]*[@?][^\s'\"]*")
+_SECRET = re.compile(r"://[^\s'\"]*[@?][^\s'\"]*")  # an address in an error that may have a password or a signature
 _HTTP = ("http://", "https://")
 LOCAL = "file://"
 
@@ -35,15 +35,10 @@ def checked(path: str) -> str:
     if is_remote(path):
         if _PASSWORD.search(path) or path.startswith(_HTTP) and "?" in path:
             raise Problem("an address with a password or a query is not read: keep credentials in the environment or in fsspec's files",
-                          _bare(path))
+                          path.partition("://")[0] + "://...")
         if "::" in path:
             raise Problem("is a chain of addresses: only one is read", path)
     return path
-
-
-def _bare(text: str) -> str:
-    """The text without addresses that may hold a password or a signature."""
-    return _SECRET.sub("://...", text)
 
 
 def open_file(path: str) -> BinaryIO:
@@ -55,12 +50,13 @@ def opened(path: str) -> BinaryIO:
     """Opens the file of an address for reading. Raises an OSError."""
     with _told(path):
         files, name = _at(path)
-        kind = files.info(name).get("type")
-        if kind == "directory":
+        about = files.info(name)
+        if about.get("type") == "directory":
             raise IsADirectoryError(path)
-        if kind != "file":
+        if about.get("type") != "file":
             raise OSError(errno.EINVAL, "is not a regular file", path)
-        return io.BufferedReader(_Raw(path, files.open(name, "rb", block_size=BLOCK)), BLOCK)  # type: ignore[return-value]
+        streams = path.startswith(_HTTP) and not about.get("partial")  # the server sends whole files only
+        return io.BufferedReader(_Raw(path, files.open(name, "rb", block_size=0 if streams else BLOCK)), BLOCK)  # type: ignore[return-value]
 
 
 def is_folder(path: str) -> bool:
@@ -122,7 +118,7 @@ def _told(path: str) -> Iterator[None]:
     except MemoryError:
         raise
     except Exception as error:
-        text = _bare(getattr(error, "strerror", None) or str(error).strip() or type(error).__name__)
+        text = _SECRET.sub("://...", getattr(error, "strerror", None) or str(error).strip() or type(error).__name__)
         raise OSError(getattr(error, "errno", None) or errno.EIO, printable(text[:TEXT_MOST]), path) from None
 
 
