@@ -17,14 +17,14 @@ _cprof() {
         trigger) words="--help --all-ranks --steps --from --seconds --last --status --timeout" ;;
         top) words="--help --sort-by --row-limit --torch --group-by-input-shape --group-by-stack-n --include-python-functions --from-trace --by --compare --json --csv" ;;
         compare) words="--help --fail-above --row-limit --json --markdown" ;;
-        explain) words="--help --json" ;;
+        explain) words="--help --engine --jobs --json" ;;
         hang) words="--help --json" ;;
         report) words="--help --output" ;;
         events) words="--help --name --category --step --device --thread" ;;
-        summarize) words="--help" ;;
+        summarize) words="--help --engine --jobs --output" ;;
         export) words="--help --output --parquet" ;;
         sql) words="--help --row-limit --json --csv" ;;
-        check) words="--help --strict --json --quiet" ;;
+        check) words="--help --engine --jobs --strict --json --quiet" ;;
         stacks) words="--help --output --metric" ;;
         memory) words="--help --device --row-limit --json" ;;
         memory-timeline) words="--help --output --device" ;;

@@ -272,12 +272,26 @@ def wheel_case():
     return Check("wheel", ["env", "-C", str(ROOT), "bash", "-c", text, sys.executable])
 
 
+def ray_cases():
+    """Tasks of the command on a cluster of Ray, which is installed into a folder below BUILD."""
+    folder, script = BUILD / "ray", str(HERE / "ray_cluster.py")
+    env = {"PYTHONPATH": str(folder)}
+    if subprocess.run([sys.executable, "-c", "import ray, grpc"], env={**os.environ, **env}, capture_output=True, timeout=300).returncode:
+        done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "ray[client]"], capture_output=True, text=True,
+                              timeout=1200)
+        if done.returncode:
+            yield "Ray cluster", f"cannot be installed: {(done.stderr or done.stdout).strip().splitlines()[-1]}"
+            return
+    for name, arguments in (("Ray cluster", []), ("Ray cluster, by its client", ["--client"])):
+        yield Check(name, ["env", f"PYTHONPATH={folder}", sys.executable, script, *arguments])
+
+
 def all_cases(quick):
     """All cases. --quick leaves out those for which the search for PyTorch and interpreters takes seconds."""
     yield from (*script_cases(), *watcher_cases())
     if not quick:
         yield from (*server_cases(), *worker_cases(), *preload_cases(), *torch_cases(), *torch_test_cases(), *framework_cases(), *cpython_cases(), memray_case(), build_case(),
-                    flops_case(), matrix_case(), wheel_case())
+                    flops_case(), matrix_case(), wheel_case(), *ray_cases())
 
 
 def main():

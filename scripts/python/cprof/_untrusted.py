@@ -40,6 +40,11 @@ def open_given(path: Path) -> BinaryIO:
     return open_regular(path)
 
 
+def is_inherited(path: str) -> bool:
+    """Whether only this process can read it: "-", or a descriptor that it inherited."""
+    return path == "-" or _GIVEN.fullmatch(path) is not None
+
+
 def read_text(path: Path, most: int = 1 << 20) -> str:
     """The first `most` bytes of a regular file as text. Replaces invalid UTF-8."""
     with open_regular(path) as file:

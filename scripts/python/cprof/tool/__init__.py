@@ -131,6 +131,11 @@ def said(error: BaseException) -> str:
     return printable(error)
 
 
+def went_wrong(error: Exception) -> str:
+    """The text of an error that is not about the input."""
+    return f"went wrong inside: {type(error).__name__}: {error} (CPROF_LOG=debug shows where)"
+
+
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs the command. Returns the exit code."""
     screen.prepare()
@@ -161,5 +166,5 @@ def main(argv: Optional[List[str]] = None) -> int:
     except Exception as error:
         if os.environ.get("CPROF_LOG") == "debug":
             raise
-        note(f"went wrong inside: {type(error).__name__}: {error} (CPROF_LOG=debug shows where)")
+        note(went_wrong(error))
         return BAD_INPUT

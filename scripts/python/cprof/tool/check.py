@@ -15,9 +15,10 @@ import contextlib
 import json
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from cprof.tool import BAD_INPUT, Problem, note, printable
+from cprof.tool import BAD_INPUT, note, printable
 from cprof.tool.check_relations import Relations, paired
 from cprof.tool.columns import Columns
+from cprof.tool.engine import add_engine, each
 from cprof.tool.fast import METADATA, REFUSED_MOST, UINT32, has_long_numbers, sound_events
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.progress import Progress
@@ -413,20 +414,24 @@ def _kineto_losses(line: str, found: Findings) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
+    add_engine(parser)
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
     parser.add_argument("--json", action="store_true", help="one JSON object for each trace, in a line of its own")
     parser.add_argument("-q", "--quiet", action="store_true", help="errors only")
 
 
+def _findings(path: str) -> Tuple[List[Finding], int]:
+    return findings(path, progress=True)
+
+
 def run(args: argparse.Namespace) -> int:
     code = 0
-    for path in traces_of(args.traces, merged=True):
-        try:
-            found, count = findings(path, progress=True)
-        except Problem as error:  # goes on with the other traces
-            note(str(error))
+    for path, value, problem in each(_findings, traces_of(args.traces, merged=True), args.engine):
+        if problem is not None:
+            note(problem)
             code = BAD_INPUT
             continue
+        found, count = value
         bad = any(one.level == ERROR or args.strict for one in found)
         code = max(code, int(bad))
         if args.json:

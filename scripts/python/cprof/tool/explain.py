@@ -9,17 +9,19 @@ CPU was late, a call waited for the GPU, data, between steps, other. Without a G
 The time of a finding is an upper bound. The first step of each trace and steps that compile are left out."""
 
 import argparse
+import functools
 import json
 import math
 import statistics
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from cprof.tool import Problem, note
+from cprof.tool import BAD_INPUT, Problem, note
 from cprof.tool.collectives import Times, rank_of
 from cprof.tool.averages import format_memory
+from cprof.tool.engine import IN_THIS_PROCESS, Engine, Result, add_engine, each
 from cprof.tool.findings import Finding, Group, MOST_SHARE, full_memory, leaks, of_group, of_machines, ranked
 from cprof.tool.given import add_traces, traces_of
-from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Trace, Window
+from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Facts, Trace, Window
 from cprof.tool.ranks import SCHEMA, Comparison, Table
 from cprof.tool.screen import data, put
 
@@ -35,6 +37,7 @@ SLOWED = {"launch-bound", "cpu-late", "cpu-operators", "tiny-operators", "python
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
+    add_engine(parser)
     parser.add_argument("--json", action="store_true", help="the summary as JSON: steps and findings, times in milliseconds")
 
 
@@ -66,26 +69,57 @@ class Summary(NamedTuple):
     groups: List[Group]
     findings: List[Finding]            # largest first
     ranks: Optional[Comparison]        # None for one rank
+    problems: List[Problem]            # of the traces that are left out
 
 
-def _groups(paths: List[str], each: Callable[[Trace, int], None], progress: bool) -> Tuple[List[Group], List[Dict[str, Any]], List[Times]]:
-    """The traces' steps by rank and device; all steps as rows; the steps and collectives of each trace, if there are several traces."""
-    parts: Dict[Tuple[int, str], Tuple[List[Window], Trace]] = {}
-    rows: List[Dict[str, Any]] = []
-    times: List[Times] = []
-    for order, path in enumerate(paths):
-        times += [Times(path, order)] if len(paths) > 1 else []
-        trace = Trace(path, progress, times[-1] if times else None)
-        for line in trace.notes:
-            note(line, path)
-        if not trace.windows:
-            raise Problem("; ".join(["holds no operator, call or kernel"] + trace.notes), path)
-        rank = rank_of(trace.metadata, path, order)
-        for window in trace.windows:
-            parts.setdefault((rank, window.device), ([], trace))[0].append(window)
-            rows.append(_row(window, rank, path))
-        each(trace, rank)
-    return [Group(rank, device, windows, trace) for (rank, device), (windows, trace) in sorted(parts.items())], rows, times
+class _Read(NamedTuple):
+    """What is kept of a trace."""
+    facts: Facts
+    windows: List[Window]
+    times: Optional[Times]
+
+
+def _read(path: str, several: bool, keep: Optional[Callable[[Trace], None]] = None, progress: bool = True) -> _Read:
+    """Reads a trace. several: also for a comparison with others. Raises a Problem."""
+    times = Times(path) if several else None
+    trace = Trace(path, progress, times)
+    for line in trace.notes:
+        note(line, path)
+    if not trace.windows:
+        raise Problem("; ".join(["holds no operator, call or kernel"] + trace.notes), path)
+    if keep is not None:
+        keep(trace)
+    return _Read(trace.facts(), trace.windows, times)
+
+
+class _Run:
+    """The traces of a run, and what is wrong with the others."""
+
+    def __init__(self, found: Iterable[Result]) -> None:
+        self.paths: List[str] = []
+        self.problems: List[Problem] = []
+        self.rows: List[Dict[str, Any]] = []
+        self.times: List[Times] = []
+        self._parts: Dict[Tuple[int, str], Tuple[List[Window], Facts]] = {}
+        for order, one in enumerate(found):
+            if one.problem is not None:
+                self.problems.append(one.problem)
+            else:
+                self._add(one.path, order, one.value)
+
+    def _add(self, path: str, order: int, read: _Read) -> None:
+        rank = rank_of(read.facts.metadata, path, order)
+        self.paths.append(path)
+        for window in read.windows:
+            self._parts.setdefault((rank, window.device), ([], read.facts))[0].append(window)
+            self.rows.append(_row(window, rank, path))
+        if read.times is not None:
+            read.times.rank = rank
+            self.times.append(read.times)
+
+    def groups(self) -> List[Group]:
+        """The steps by rank and device."""
+        return [Group(rank, device, windows, facts) for (rank, device), (windows, facts) in sorted(self._parts.items())]
 
 
 def _straggler(table: Table, groups: List[Group]) -> Tuple[List[Finding], Dict[int, float]]:
@@ -164,7 +198,7 @@ def amount(one: Finding) -> str:
 
 def are_slowed(groups: List[Group], found: List[Finding]) -> bool:
     """Whether recorded stacks increase the time of a finding."""
-    return any(one.rule in SLOWED for one in found) and any(group.trace.metadata.get("with_stack") for group in groups)
+    return any(one.rule in SLOWED for one in found) and any(group.facts.metadata.get("with_stack") for group in groups)
 
 
 def _show(groups: List[Group], found: List[Finding]) -> None:
@@ -187,11 +221,16 @@ def _show(groups: List[Group], found: List[Finding]) -> None:
         put(f"   {one.advice}")
 
 
-def explained(paths: List[str], each: Callable[[Trace, int], None] = lambda trace, rank: None, progress: bool = True) -> Summary:
-    """The findings about the traces of a run. each: called with every trace and its rank after the trace is read. progress: shows it on a terminal.
-    Raises a Problem."""
-    groups, rows, times = _groups(paths, each, progress)
-    ranks = Comparison(times) if len({group.rank for group in groups}) > 1 else None
+def explained(paths: List[str], engine: Engine = IN_THIS_PROCESS, keep: Optional[Callable[[Trace], None]] = None, progress: bool = True) -> Summary:
+    """The findings about the traces of a run, except those that cannot be read. keep: called in this process with every trace, while it is in memory.
+    progress: shows it on a terminal. Raises a Problem if no trace can be read."""
+    read = _Run(each(functools.partial(_read, several=len(paths) > 1, keep=keep, progress=progress), paths, engine))
+    if not read.paths:
+        for problem in read.problems[:-1]:
+            note(problem)
+        raise read.problems[-1]
+    groups = read.groups()
+    ranks = Comparison(read.times) if len({group.rank for group in groups}) > 1 else None
     late, waited = _straggler(ranks.table, groups) if ranks else ([], {})
     slow = {one.rank for one in late}
     found = of_machines(groups)
@@ -204,14 +243,16 @@ def explained(paths: List[str], each: Callable[[Trace, int], None] = lambda trac
     first = [next(group for group in groups if group.rank == rank) for rank in sorted({group.rank for group in groups})]
     growing = [one for group in first for one in leaks(group) + full_memory(group)]
     listed = ranked(late + growing + [one for one in found if one.rank not in slow or one.rule in elsewhere])
-    summary = {"schema": SCHEMA, "time_unit": "ms", "traces": paths, "steps": rows, "findings": [_finding(one) for one in listed]}
-    return Summary(summary, groups, listed, ranks)
+    summary = {"schema": SCHEMA, "time_unit": "ms", "traces": read.paths, "steps": read.rows, "findings": [_finding(one) for one in listed]}
+    return Summary(summary, groups, listed, ranks, read.problems)
 
 
 def run(args: argparse.Namespace) -> int:
-    found = explained(traces_of(args.traces))
+    found = explained(traces_of(args.traces), args.engine)
+    for problem in found.problems:
+        note(problem)
     if args.json:
         data(json.dumps(dict(found.data, ranks=found.ranks and found.ranks.summary()), indent=1) + "\n")
     else:
         _show(found.groups, found.findings)
-    return 0
+    return BAD_INPUT if found.problems else 0

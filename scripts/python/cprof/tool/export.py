@@ -14,7 +14,7 @@ import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from cprof._saved import lines_of
-from cprof.tool import Problem, arrow, moments, note
+from cprof.tool import Problem, arrow, moments, note, printable
 from cprof.tool.collectives import rank_of
 from cprof.tool.dataset import CPU_TIMES, ENCODED_MOST, EVENTS, FINDINGS, GPU_TIMES, STEPS, TRACES, TableFile, encoded, place, write_mark
 from cprof.tool.event_columns import CPU, EventColumns, Outline, as_text
@@ -58,7 +58,7 @@ class Explained(NamedTuple):
     """What explain_run() found."""
     steps: List[Tuple[str, List[Dict[str, Any]]]]   # rows by path; times relative to the trace's base
     findings: List[Tuple[int, Dict[str, Any]]]      # rows by rank
-    problem: Optional[Problem] = None               # why there are none
+    problems: List[Problem]                         # of traces that are left out
 
 
 # ---- names of runs ----
@@ -149,14 +149,14 @@ def explain_run(paths: List[str], tell: Callable[[int], Any] = lambda done: None
     """The steps and findings of a run."""
     steps: List[Tuple[str, List[Dict[str, Any]]]] = []
 
-    def take(trace: moments.Trace, rank: int) -> None:
+    def take(trace: moments.Trace) -> None:
         steps.append((trace.path, [_step_row(window) for window in trace.windows]))
 
     try:
-        found = explained(paths, take, progress=False)
+        found = explained(paths, keep=take, progress=False)
     except Problem as problem:
-        return Explained([], [], problem)
-    return Explained(steps, [(one.rank, _finding_row(one)) for one in found.findings])
+        return Explained([], [], [problem])
+    return Explained(steps, [(one.rank, _finding_row(one)) for one in found.findings], found.problems)
 
 
 def _step_row(window: moments.Window) -> Dict[str, Any]:
@@ -185,15 +185,15 @@ def _size(path: str) -> int:
         return 0
 
 
-def _with_spans(sources: List[Source], written: List[Written], found: Explained) -> Explained:
-    """The steps and findings of a run. If `cprof explain` refuses the run because a trace holds no span: those of the other traces."""
-    if found.problem is None:
-        return found
-    usable = [source.path for source in sources if written[source.number].spans]
-    if not usable or len(usable) == len(sources):
-        raise found.problem
-    note(f"{found.problem}: it has neither steps nor findings")
-    return explain_run(usable)
+def _explained(sources: List[Source], written: List[Written], found: Explained) -> Explained:
+    """The steps and findings of a run. Notes traces that `cprof explain` refuses because they hold no span, if there are others. Raises another
+    Problem."""
+    empty = tuple(printable(source.path) + ": " for source in sources if not written[source.number].spans)
+    for problem in found.problems:
+        if not str(problem).startswith(empty) or len(empty) == len(sources):
+            raise problem
+        note(f"{problem}: it has neither steps nor findings")
+    return found
 
 
 def export(paths: List[str], folder: str) -> None:
@@ -214,7 +214,7 @@ def export(paths: List[str], folder: str) -> None:
         os.rename(file, place(folder, EVENTS, source.run, one.rank, source.number))
         _write(folder, TRACES, source.run, one.rank, source.number, [one.row])
     for of_run, found in zip(runs.values(), done):
-        _write_explained(folder, of_run, written, _with_spans(of_run, written, found))
+        _write_explained(folder, of_run, written, _explained(of_run, written, found))
     write_mark(folder)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Counter, Dict, Iterable, List, NamedTuple, Opt
 from cprof.tool import machine
 from cprof.tool.averages import format_memory
 from cprof.tool.machine_use import process_of
-from cprof.tool.moments import BACKWARD, BUSY, CPU, IDLE, SHARE, Trace, Window
+from cprof.tool.moments import BACKWARD, BUSY, CPU, IDLE, SHARE, Facts, Window
 from cprof.tool.thread_states import Cause
 
 # The least share of a step that is worth a finding. XProf's overview page reports input and idle time above 10 % (OpenXLA, "Overview page"), barriers
@@ -128,20 +128,20 @@ Key = Tuple[str, Cause]
 class Group:
     """The steps of one rank on one device."""
 
-    def __init__(self, rank: int, device: str, windows: List[Window], trace: Trace) -> None:
-        self.rank, self.device, self.trace = rank, device, trace
+    def __init__(self, rank: int, device: str, windows: List[Window], facts: Facts) -> None:
+        self.rank, self.device, self.facts = rank, device, facts
         self.windows = windows
         self.counted = [window for window in windows if not window.left_out]
         self.outliers = _outliers(self.counted)
         self.usual = [window for window in self.counted if window not in self.outliers]
         self.least = _least(self.usual) if device == "cpu" else MOST_SHARE   # share of a step
-        used = process_of(trace.metadata)
+        used = process_of(facts.metadata)
         # The factor by which work took longer because its threads waited for a processor.
         self.used = used
         self.crowded = 1 + used.queued_ns / used.ran_ns if used is not None else 1.0
         self.queued_ns = used.queued_ns if used is not None else 0
         # The share of time for which the thread of the steps slept, if the trace has that.
-        self.blocked = used.blocked if used is not None and trace.on_main_thread else None
+        self.blocked = used.blocked if used is not None and facts.on_main_thread else None
 
     def mean(self, windows: List[Window], name: str) -> float:
         """Nanoseconds of a part in a step."""
@@ -389,7 +389,7 @@ def _unfused(group: Group, sums: _Sums, total: float, churned: float) -> List[Fi
     """Finds functions of the program that directly call several operators, none of them a product, that make large tensors. Their backward pass counts,
     too; time for fresh pages (churned) does not."""
     taken: Counter[Tuple[str, str]] = collections.Counter()
-    for account in group.trace.memory:
+    for account in group.facts.memory:
         for holder, size in account.turned.items():
             taken[holder.operator, holder.line] += size / len(group.windows) if account.device == "cpu" else 0
     functions: Dict[str, Dict[Cause, float]] = {}
@@ -441,10 +441,10 @@ def _interpreter_lock(group: Group, sums: _Sums, total: float) -> List[Finding]:
 def _recomputation(group: Group, total: float) -> List[Finding]:
     """Measures recomputation on a CPU by the time of marked operators; on a GPU, whose kernels are not marked, by FLOPs."""
     if group.device == "cpu":
-        ns = group.trace.repeated(sorted((window.start, window.end) for window in group.usual)) / len(group.usual)
+        ns = sum(window.repeated for window in group.usual) / len(group.usual)
         title = f"{ns / max(total, 1):.0%} of the step goes into operators that run a second time"
     else:
-        account = group.trace.metadata.get("cprof")
+        account = group.facts.metadata.get("cprof")
         flops = account.get("flops") if type(account) is dict else None
         told = flops.get(group.device.upper()) if type(flops) is dict else None
         whole, again = (told.get("flops"), told.get("recompute_flops")) if type(told) is dict else (0, 0)
@@ -499,7 +499,7 @@ def leaks(group: Group) -> List[Finding]:
     """Findings about memory that grows from step to step, on all devices of a trace."""
     found: List[Finding] = []
     steps = [window.step for window in group.windows if window.step is not None]
-    for account in group.trace.memory:
+    for account in group.facts.memory:
         for held in account.growing if steps and account.peak else ():
             if held.growth >= LEAK_SHARE * account.peak:
                 cause = Cause("operator", held.holder.operator, held.holder.line, module=held.holder.module)

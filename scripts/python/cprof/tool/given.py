@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the traces for a sub-command: given files, given folders of runs, or by default the newest run below the current folder."""
+"""Finds the traces for a sub-command: given files, given folders of runs (also addresses, remote.py), or by default the newest run below the current folder."""
 
 import argparse
 import contextlib
@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 from cprof._saved import LIST_NAME, lines_of
 from cprof.tool import Problem, note
 from cprof.tool.reader import open_trace
+from cprof.tool.remote import checked, is_folder, is_remote, listing
 from cprof.tool.summary_file import SUFFIX
 from cprof.tool.watch import natural
 
@@ -39,6 +40,8 @@ def add_traces(parser: argparse.ArgumentParser, one: bool = False) -> None:
 def _inside(folder: str, endings: Tuple[str, ...] = ENDINGS) -> List[str]:
     """The traces of a folder, in their natural order."""
     try:
+        if is_remote(folder):
+            return sorted((path for path in listing(folder) if path.endswith(endings)), key=natural)
         with os.scandir(folder) as entries:
             found = [entry.path for entry in entries if entry.name.endswith(endings) and entry.is_file()]
     except FileNotFoundError:
@@ -166,9 +169,10 @@ def traces_of(given: List[str], merged: bool = False, summaries: bool = False) -
         newest = _newest()
         return newest if merged else _single(newest, os.path.dirname(newest[0]) or ".")
     found = []
-    for path in given:
-        alone = _summaries_alone(path) if summaries and os.path.isdir(path) else []
-        found += alone or (_traces_in(path, merged) if os.path.isdir(path) else [path])
+    for path in map(checked, given):
+        is_run = is_folder(path)
+        alone = _summaries_alone(path) if summaries and is_run else []
+        found += alone or (_traces_in(path, merged) if is_run else [path])
     return found
 
 

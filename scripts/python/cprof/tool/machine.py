@@ -4,7 +4,7 @@
 import collections
 from typing import Any, Dict, List, Tuple
 
-from cprof.tool.machine_use import Process, Rated, clocks_of, limits_of, process_of
+from cprof.tool.machine_use import Process, Rated, added_up, clocks_of, limits_of, process_of
 from cprof.tool.thread_states import Cause
 
 # An operator is slow where it computes at less than a fifth of the best rate that the trace has: GPT-3's training as a whole reached 21 % of its
@@ -34,9 +34,8 @@ FULL = 0.9
 
 def low_rate(group: Any, share: float) -> List[Any]:
     """Dense operators far below the best rate of the trace, and those in double precision."""
-    spans = sorted((window.start, window.end) for window in group.usual)
     dense = DENSE["cpu" if group.device == "cpu" else "cuda"]
-    rated = [one for one in group.trace.rated(spans, group.device) if one.flops >= dense * one.bytes and one.time >= RATED_NS * group.crowded * one.calls]
+    rated = [one for one in added_up(one for window in group.usual for one in window.rated) if one.flops >= dense * one.bytes and one.time >= RATED_NS * group.crowded * one.calls]
     least = share * group.mean(group.usual, "total")
     found = [one for one in (_slow(group, rated), _doubles(group, rated)) if one is not None and one.ms * 1e6 >= least > 0]
     return found[:1]
@@ -62,7 +61,7 @@ def _slow(group: Any, rated: List[Rated]) -> Any:
 
 def _doubles(group: Any, rated: List[Rated]) -> Any:
     """float64 takes twice as long as float32, since half as many numbers fit into a register. A program that uses only float64 wants it."""
-    account = group.trace.metadata.get("cprof")
+    account = group.facts.metadata.get("cprof")
     flops = account.get("flops") if type(account) is dict else None
     told = flops.get(group.device.upper()) if type(flops) is dict else None
     counts = [one.get("flops") if type(one) is dict else 0 for one in (told.get("float64"), told.get("float32"))] if type(told) is dict else []
@@ -75,15 +74,15 @@ def _doubles(group: Any, rated: List[Rated]) -> Any:
 
 def churn(group: Any, share: float) -> List[Any]:
     """Finds time in the kernel for page faults: memory that goes back to the kernel and is taken again."""
-    used = process_of(group.trace.metadata)
+    used = process_of(group.facts.metadata)
     if used is None or used.wall_ns < TICKED_NS:
         return []
     part = min(min(used.system_ns, used.page_faults * FAULT_NS) / used.ran_ns, 1.0)
     ns = part * group.mean(group.usual, "operators")
     pages = used.page_faults * group.mean(group.usual, "total") / used.wall_ns
-    grown = sum(held.growth for account in group.trace.memory for held in account.growing)
+    grown = sum(held.growth for account in group.facts.memory for held in account.growing)
     causes = {Cause("operator", holder.operator, holder.line, module=holder.module): float(size)
-              for account in group.trace.memory if account.device == "cpu" for holder, size in account.turned.items()}
+              for account in group.facts.memory if account.device == "cpu" for holder, size in account.turned.items()}
     if ns < share * group.mean(group.usual, "total") or grown * 2 >= pages * PAGE:
         return []
     most = max(causes, key=lambda cause: (causes[cause], cause), default=None)
@@ -93,7 +92,7 @@ def churn(group: Any, share: float) -> List[Any]:
 
 def unused(group: Any, share: float) -> List[Any]:
     """Finds operators on the CPU while a GPU of the process is idle."""
-    limits = limits_of(group.trace.metadata)
+    limits = limits_of(group.facts.metadata)
     ns = group.mean(group.usual, "operators")
     if not limits or ns < share * group.mean(group.usual, "total"):
         return []
@@ -103,7 +102,7 @@ def unused(group: Any, share: float) -> List[Any]:
 def throttling(group: Any) -> List[Any]:
     """Finds a GPU that runs below its highest clock, and why. The bound takes kernels to be as much faster as the clock could be: a B200 at 1,580 instead
     of 1,965 MHz lost up to 15 % of its TFLOP/s (flashinfer#2899)."""
-    clocks = clocks_of(group.trace.metadata, group.device)
+    clocks = clocks_of(group.facts.metadata, group.device)
     if clocks is None or clocks.busy < CLOCK_READINGS or not clocks.slowed:
         return []
     most = max(clocks.slowed, key=lambda one: one.share * (clocks.most - one.clock))
@@ -121,13 +120,13 @@ def by_host(groups: List[Any]) -> List[List[Any]]:
     """The groups by host."""
     hosts: Dict[str, List[Any]] = {}
     for group in groups:
-        hosts.setdefault(str(group.trace.metadata.get("host_name", "")), []).append(group)
+        hosts.setdefault(str(group.facts.metadata.get("host_name", "")), []).append(group)
     return list(hosts.values())
 
 
 def oversubscribed(groups: List[Any], share: float) -> List[Any]:
     """Finds a host whose ranks together have more runnable threads than processors."""
-    used = {group.rank: process_of(group.trace.metadata) for group in groups if group.device == "cpu" and group.usual}
+    used = {group.rank: process_of(group.facts.metadata) for group in groups if group.device == "cpu" and group.usual}
     told: List[Process] = [one for one in used.values() if one is not None]
     if not told or max(one.runnable for one in told) < THREADS:
         return []
@@ -149,7 +148,7 @@ def shared_devices(groups: List[Any], share: float) -> List[Any]:
     for group in groups:
         if group.device != "cpu" and group.counted:
             ranks.setdefault(group.device, []).append(group.rank)
-    seen = {device for group in groups for device in limits_of(group.trace.metadata)}
+    seen = {device for group in groups for device in limits_of(group.facts.metadata)}
     free = sorted(seen - set(ranks))
     found = []
     for group in groups:
@@ -163,8 +162,8 @@ def shared_devices(groups: List[Any], share: float) -> List[Any]:
 
 def memory(group: Any) -> List[Tuple[str, str, str, int]]:
     """(rule, title, device, bytes) of reserved memory that was never in use, and of devices that are nearly full."""
-    limits, found = limits_of(group.trace.metadata), []
-    for device, used in sorted(group.trace.use.memory.items()):
+    limits, found = limits_of(group.facts.metadata), []
+    for device, used in sorted(group.facts.peaks.items()):
         unused_bytes, limit, peak = used.reserved - used.allocated, limits.get(device, 0), max(used.reserved, used.driver, used.allocated)
         if unused_bytes >= max(FRAGMENTED * used.reserved, FRAGMENTED_BYTES):
             found.append(("fragmentation", f"{unused_bytes / used.reserved:.0%} of the reserved memory of {device} was never in use at once", device,

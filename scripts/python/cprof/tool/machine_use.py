@@ -2,7 +2,8 @@
 """Reads from a trace how a process used its machine: the rate of its operators, reserved memory, processors and pages."""
 
 import bisect
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+import operator
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.columns import Columns
 from cprof.tool.fast import as_event
@@ -57,6 +58,15 @@ class Rated(NamedTuple):
     def rate(self) -> float:
         """FLOPs a nanosecond."""
         return self.flops / max(self.time, 1)
+
+
+def added_up(found: Iterable[Rated]) -> List[Rated]:
+    """One Rated for each name and line."""
+    sums: Dict[Tuple[str, str], Rated] = {}
+    for one in found:
+        before = sums.get((one.name, one.line))
+        sums[one.name, one.line] = one if before is None else Rated(*before[:2], *map(operator.add, before[2:], one[2:]))
+    return list(sums.values())
 
 
 class Memory:
@@ -216,32 +226,33 @@ class Use:
                      "_again_end"):
             setattr(self, name, self._columns.whole(getattr(self, name)))
 
-    def repeated(self, spans: List[Tuple[int, int]], begun: Callable[[int], int]) -> int:
-        """The time of operators that run a second time, for the backward pass, in these disjoint spans of time. Counts each moment once.
+    def repeated(self, spans: List[Tuple[int, int]], begun: Callable[[int], int]) -> List[int]:
+        """The time of operators that run a second time, for the backward pass, in each of these disjoint spans of time. Counts each moment once.
         begun: the start of the operator that runs at a time; the recomputation begins with the operator around it."""
-        starts, reached, found = [start for start, _ in spans], -MOST * MOST, 0
+        starts, reached, found = [start for start, _ in spans], -MOST * MOST, [0] * len(spans)
         for i in in_order(len(self._again_start), self._again_start.__getitem__):
             start, end = max(begun(self._again_start[i]), reached), self._again_end[i]
             at = bisect.bisect_right(starts, start) - 1
             if start < end and at >= 0 and start < spans[at][1]:
-                found += min(end, spans[at][1]) - start
+                found[at] += min(end, spans[at][1]) - start
             reached = max(reached, end)
         return found
 
-    def rated(self, spans: List[Tuple[int, int]], device: str) -> List[Rated]:
-        """The operators that began in these disjoint spans of time. `line` still holds the stack. On a GPU: only operators with one kernel each."""
+    def rated(self, spans: List[Tuple[int, int]], device: str) -> List[List[Rated]]:
+        """The operators that began in each of these disjoint spans of time. `line` still holds the stack. On a GPU: only operators with one kernel
+        each."""
         starts = [start for start, _ in spans]
-        sums: Dict[int, List[int]] = {}
+        sums: List[Dict[int, List[int]]] = [{} for _ in spans]
         kernels = {} if device == "cpu" else self._kernels(self._devices.get(device, -1))
         for i in range(len(self._start)):
             at = bisect.bisect_right(starts, self._start[i]) - 1
             time = self._time[i] if device == "cpu" else kernels.get(self._external[i], 0)
             if at >= 0 and self._start[i] < spans[at][1] and time:
-                found = sums.setdefault(self._kind[i], [0, 0, 0, 0])
+                found = sums[at].setdefault(self._kind[i], [0, 0, 0, 0])
                 for n, value in enumerate((1, self._flops[i], self._bytes[i], time)):
                     found[n] += value
         names = list(self._kinds)
-        return [Rated(names[kind][0], names[kind][1], *found) for kind, found in sums.items()]
+        return [[Rated(*names[kind], *found) for kind, found in of_span.items()] for of_span in sums]
 
     def _kernels(self, device: int) -> Dict[int, int]:
         return {self._kernel_external[i]: self._kernel_time[i] for i in range(len(self._kernel_time)) if self._kernel_device[i] == device}

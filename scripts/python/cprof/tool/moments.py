@@ -21,10 +21,10 @@ from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Tup
 from cprof.tool.categories import CALLS, runs_on_device
 from cprof.tool.collectives import Times, kind_of
 from cprof.tool.columns import Columns, forget
-from cprof.tool.machine_use import Rated, Use, process_of
+from cprof.tool.machine_use import Memory, Rated, Use, added_up, process_of
 from cprof.tool.memory_holders import Account
 from cprof.tool.memory_use import timelines
-from cprof.tool.reader import open_trace
+from cprof.tool.reader import LARGE, open_trace
 from cprof.tool.span_reader import Wanted, Watch, read_spans
 from cprof.tool.spans import (AT_A_TIME, FRAME, LIMIT, WATCHED, args_of, in_order, int_or_none, module_of, of_frames, step_number,
                               text_of, to_ns)
@@ -81,6 +81,8 @@ class Window:
         self.brief: Counter[Cause] = collections.Counter()   # time in runs of brief operators, without a GPU
         self.late: Counter[Cause] = collections.Counter()    # outside operators: time of pauses of more than PAUSE_NS each
         self.launches = 0                                   # work of the device that began in the step
+        self.rated: List[Rated] = []                        # operators whose FLOPs are counted: Trace.facts()
+        self.repeated = 0                                   # time of operators that run a second time, without a GPU: Trace.facts()
         self.left_out = ""                                  # why the findings do not count it
         self._added: Dict[Tuple[str, int], List[Any]] = {}  # by class and id of the cause: the cause, then as in Piece
         self._keys: List[Tuple[str, Cause]] = []            # after finish(), and their numbers: four for each, which takes far less memory than objects
@@ -275,6 +277,14 @@ class _Watch(Watch):
         return super().watches(name, category) or self._times is not None and self._times.watches(name, category)
 
 
+class Facts(NamedTuple):
+    """What the findings need of a trace beside its windows. A Trace has columns of all its events; this is small."""
+    metadata: Dict[str, Any]        # without the LARGE keys of reader.py
+    on_main_thread: bool
+    memory: List[Account]
+    peaks: Dict[str, Memory]        # of each GPU
+
+
 class Trace:
     """One trace, classified."""
 
@@ -323,19 +333,27 @@ class Trace:
                 cause = timeline.cause(timeline.number_at(work.call_start[call]))
             yield names[work.name[i]], cause, work.end[i] - work.start[i]
 
-    def rated(self, spans: List[Tuple[int, int]], device: str) -> List[Rated]:
-        """Operators that began in these spans of time and whose FLOPs are counted, by name and line."""
-        frames, found = self.metadata.get("stackFrames"), {}
-        for one in self.use.rated(spans, device):
-            text = of_frames(one.line, frames) if one.line.startswith(FRAME) else one.line
-            line = line_of([frame for frame in text.split(";") if frame])
-            before = found.get((one.name, line))
-            found[one.name, line] = one._replace(line=line) if before is None else before._replace(
-                calls=before.calls + one.calls, flops=before.flops + one.flops, bytes=before.bytes + one.bytes, time=before.time + one.time)
-        return list(found.values())
+    def facts(self) -> Facts:
+        """What the findings need beside the windows. Completes the windows: their rated and repeated operators."""
+        lines: Dict[str, str] = {}  # by stack
+        for device in {window.device for window in self.windows}:
+            own = [window for window in self.windows if window.device == device]
+            spans = [(window.start, window.end) for window in own]
+            for window, rated in zip(own, self.use.rated(spans, device)):
+                lines.update((stack, self._line(stack)) for stack in {one.line for one in rated}.difference(lines))
+                window.rated = added_up(one._replace(line=lines[one.line]) for one in rated)
+            for window, time in zip(own, self._repeated(spans) if device == "cpu" else ()):
+                window.repeated = time
+        metadata = {key: value for key, value in self.metadata.items() if key not in LARGE}
+        return Facts(metadata, self.on_main_thread, self.memory, self.use.memory)
 
-    def repeated(self, spans: List[Tuple[int, int]]) -> int:
-        """The time for which the thread of the steps ran operators a second time in these spans of time. Includes the way there: an operator of the
+    def _line(self, stack: str) -> str:
+        """The line of a stack or of a frame."""
+        text = of_frames(stack, self.metadata.get("stackFrames")) if stack.startswith(FRAME) else stack
+        return line_of([frame for frame in text.split(";") if frame])
+
+    def _repeated(self, spans: List[Tuple[int, int]]) -> List[int]:
+        """The time for which the thread of the steps ran operators a second time in each span of time. Includes the way there: an operator of the
         backward pass first unpacks saved tensors, which computes them again (torch.utils.checkpoint, saved tensor hooks)."""
         timeline = self._timeline(self.main)
 

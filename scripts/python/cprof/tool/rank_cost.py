@@ -2,13 +2,13 @@
 """The time that a rank cost the others of a run, and what it did while they waited for it."""
 
 import bisect
-import os
 from array import array
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from cprof.tool.collectives import Times, base_of, kind_of
 from cprof.tool.columns import forget
 from cprof.tool.reader import open_trace
+from cprof.tool.remote import is_file
 from cprof.tool.span_reader import Wanted, read_spans
 from cprof.tool.spans import AT_A_TIME, Row, Spans, in_time
 from cprof.tool.steps import is_step_name
@@ -135,7 +135,7 @@ class _Clip:
 
 def did(one: Times, late: List[Tuple[int, int]]) -> Optional[Did]:
     """What a rank did in these times; None where its traces cannot be read once more."""
-    paths = [path for path in one.paths if os.path.isfile(path)]
+    paths = [path for path in one.paths if is_file(path)]
     if not late or len(paths) < len(one.paths):
         return None
     names: Dict[str, int] = {}

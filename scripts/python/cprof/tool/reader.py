@@ -7,8 +7,9 @@
             ...
         print(trace.metadata, trace.notes)   # all top-level keys except the events; remarks
 
-Accepts the object form of cprof and torch.profiler and the bare array form, plain or gzip (also of several members), from a
-regular file, from stdin ("-") or from a pipe of a shell's <(...). Refuses a FIFO in a folder, since anyone may have put it there.
+Accepts the object form of cprof and torch.profiler and the bare array form, plain or gzip (also of several members). Reads
+regular files, addresses (remote.py), stdin ("-") and pipes of a shell's <(...). Refuses a FIFO in a folder, since anyone may
+have put it there.
 A file that ends in the middle gives the events before the cut, and a note. Anything else raises a Problem that names the byte (of
 the unpacked text).
 
@@ -29,6 +30,7 @@ from cprof._untrusted import open_given, printable
 from cprof.tool import TOO_DEEP, Problem
 from cprof.tool.fast import any_events
 from cprof.tool.progress import Progress
+from cprof.tool.remote import is_remote, opened
 from cprof.tool.summary_file import SUFFIX
 
 CHUNK = 1 << 18          # bytes read at once, and characters parsed at once: more is not faster
@@ -72,7 +74,7 @@ class _Source:
         try:
             return os.fstat(self._file.fileno()).st_size or None
         except (OSError, ValueError, AttributeError):
-            return None
+            return getattr(getattr(self._file, "raw", None), "size", None)  # of remote.py
 
     def close(self) -> None:
         if self.path != "-":
@@ -140,7 +142,7 @@ class _Source:
 
 def _open(path: str) -> Any:
     try:
-        return open_given(path)
+        return opened(path) if is_remote(path) else open_given(path)
     except OSError as error:
         raise Problem(error.strerror or str(error), path) from None
     except ValueError as error:  # a NUL in the name

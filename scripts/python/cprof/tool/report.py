@@ -12,6 +12,8 @@ without their traces gives a page about the ranks alone."""
 import argparse
 from typing import Any, Dict, List, NamedTuple
 
+from cprof.tool import BAD_INPUT, note
+from cprof.tool.collectives import rank_of
 from cprof.tool.explain import explained
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.memory_holders import Account
@@ -44,14 +46,16 @@ class Memory(NamedTuple):
 class Kept:
     """Data of the traces for the page beyond the summary, taken from each trace while it is in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, paths: List[str]) -> None:
+        self._order = {path: order for order, path in enumerate(paths)}
         self.operators = Operators()
         self.heads: Dict[str, Dict[str, Any]] = {}  # metadata by path
         self.ranks: Dict[str, int] = {}
         self.memory: List[Memory] = []              # the highest peak first
 
-    def take(self, trace: Trace, rank: int) -> None:
+    def take(self, trace: Trace) -> None:
         """Adds a trace."""
+        rank = rank_of(trace.metadata, trace.path, self._order[trace.path])
         self.operators.add(trace)
         self.heads[trace.path], self.ranks[trace.path] = trace.metadata, rank
         lines: List[Timeline] = trace.lines
@@ -66,11 +70,14 @@ def run(args: argparse.Namespace) -> int:
     paths = traces_of(args.traces, summaries=True)
     keep_apart(args.output, paths)
     if any(path.endswith(SUFFIX) for path in paths):
-        text = ranks_page(compared(paths), paths)
+        text, problems = ranks_page(compared(paths), paths), []
     else:
-        kept = Kept()
-        summary = explained(paths, kept.take)
+        kept = Kept(paths)
+        summary = explained(paths, keep=kept.take)
+        problems = summary.problems
         text = page(summary, kept.heads, kept.ranks, kept.operators, kept.memory)
+    for problem in problems:
+        note(problem)
     with replacing(args.output) as file:
         file.write(text)
-    return 0
+    return BAD_INPUT if problems else 0

@@ -11,17 +11,21 @@ recover made, those of the flight recorder, and those of older versions. A summa
 The guide "explain" has the fields."""
 
 import argparse
+import functools
 import json
 import operator
+import os
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
-from cprof._untrusted import open_regular, printable
-from cprof.tool import Problem, __version__, note
+from cprof._untrusted import printable
+from cprof.tool import BAD_INPUT, Problem, __version__, note
 from cprof.tool.averages import SUMS, Averages
 from cprof.tool.collectives import Times, rank_of, world_of
+from cprof.tool.engine import add_engine, each
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import SYNC, Trace, Window
 from cprof.tool.output import appearing
+from cprof.tool.remote import checked, is_remote, open_file, write
 from cprof.tool.screen import put
 from cprof.tool.spans import Kind
 from cprof.tool.summary_file import COLLECTIVES, PARTS, SCHEMA, STEPS, SUFFIX, identity, of_trace
@@ -35,6 +39,8 @@ FILE_MOST, COLLECTIVES_MOST, PARTS_MOST, STEPS_MOST = 200_000, 2000, 250, 800
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
+    add_engine(parser)
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="where the summaries are written, a folder or an address (by default beside the traces)")
 
 
 class _Piece(NamedTuple):
@@ -145,7 +151,7 @@ def _about(trace: Trace, path: str) -> Dict[str, Any]:
     metadata, account = trace.metadata, trace.metadata.get("cprof")
     account = account if type(account) is dict else {}
     lost = account.get("lost")
-    with open_regular(path) as file:
+    with open_file(path) as file:
         size, tail = identity(file)
     about = {"schema": SCHEMA, "time_unit": "ns", "cprof": __version__, "trace_bytes": size, "trace_tail": tail, "rank": rank_of(metadata, path, 0),
              "world_size": world_of(metadata), "host_name": str(metadata.get("host_name") or ""),
@@ -174,17 +180,58 @@ def _text(lines: List[Any], rows: List[List[Any]]) -> bytes:
     return text + json.dumps({"table": fits}).encode() + b"\n" + (table if fits else b"") + b'{"end": true}\n'
 
 
+def _target(path: str, folder: Optional[str]) -> str:
+    """The summary's file."""
+    return (path if folder is None else os.path.join(folder, os.path.basename(path))) + SUFFIX
+
+
+def _made(path: str, folder: Optional[str]) -> Optional[bytes]:
+    """The text of the summary; None if it is there. Raises a Problem."""
+    found, why = of_trace(path, summary=_target(path, folder))
+    if found is not None:
+        return None
+    if why:
+        note(f"{why}: it is made anew")
+    return _text(*summarized(path))
+
+
+def _write(target: str, text: bytes) -> None:
+    """Raises a Problem."""
+    if not is_remote(target):
+        with appearing(target, True) as (_, file):
+            file.write(text)
+        return
+    try:
+        write(target, text)
+    except OSError as error:
+        raise Problem(f"cannot be written ({error.strerror}): -o FOLDER puts summaries elsewhere", target) from None
+
+
+def _keep_apart(paths: List[str], folder: str) -> None:
+    """Raises a Problem if two summaries would have one name in the folder."""
+    targets: Dict[str, str] = {}
+    for path in paths:
+        other = targets.setdefault(_target(path, folder), path)
+        if other != path:
+            raise Problem(f"has the name of {other}: their summaries would be one file in {folder}", path)
+
+
 def run(args: argparse.Namespace) -> int:
     """`cprof summarize`"""
-    for path in traces_of(args.traces):
-        found, why = of_trace(path)
-        if found is not None:
-            put(f"{printable(found.path)}: is there")
+    paths, folder = traces_of(args.traces), args.output and checked(args.output)
+    if folder is not None:
+        _keep_apart(paths, folder)
+    code = 0
+    for path, text, problem in each(functools.partial(_made, folder=folder), paths, args.engine):
+        target = _target(path, folder)
+        try:
+            if problem is not None:
+                raise problem
+            if text is not None:
+                _write(target, text)
+        except Problem as found:  # goes on with the other traces
+            note(found)
+            code = BAD_INPUT
             continue
-        if why:
-            note(f"{why}: it is made anew")
-        text = _text(*summarized(path))
-        with appearing(path + SUFFIX, True) as (_, file):
-            file.write(text)
-        put(f"{printable(path + SUFFIX)}: {len(text):,} bytes")
-    return 0
+        put(f"{printable(target)}: is there" if text is None else f"{printable(target)}: {len(text):,} bytes")
+    return code

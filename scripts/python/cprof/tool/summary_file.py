@@ -14,8 +14,9 @@ import os
 import zlib
 from typing import Any, BinaryIO, Dict, List, NamedTuple, Optional, Tuple
 
-from cprof._untrusted import lines_in, open_regular
+from cprof._untrusted import lines_in
 from cprof.tool import Problem
+from cprof.tool.remote import is_remote, open_file
 
 SUFFIX = ".summary"
 SCHEMA = {"name": "cprof.window", "version": 1}
@@ -43,16 +44,16 @@ class _Damaged(Exception):
     """The file is not as a writer leaves it."""
 
 
-def of_trace(trace: str, table: bool = False) -> Tuple[Optional[Summary], str]:
-    """The summary of a trace; else None and, if there is one that does not fit the trace, why it is not used. table: it needs its rows."""
-    path = trace + SUFFIX
+def of_trace(trace: str, table: bool = False, summary: Optional[str] = None) -> Tuple[Optional[Summary], str]:
+    """The summary of a trace; else None and, if there is one that does not fit the trace, why it is not used. table: it needs its rows. summary: the
+    file, if it is not beside the trace."""
+    path = summary or trace + SUFFIX
     try:
-        with open_regular(path) as file, open_regular(trace) as traced:
-            written, of_trace_ = os.fstat(file.fileno()), os.fstat(traced.fileno())
+        with open_file(path) as file, open_file(trace) as traced:
             found = _parsed(path, file, table)
             if (found.about.get("trace_bytes"), found.about.get("trace_tail")) != identity(traced):
                 return None, f"{path} is of another trace"
-            if of_trace_.st_mtime_ns > written.st_mtime_ns:
+            if not (is_remote(path) or is_remote(trace)) and os.fstat(traced.fileno()).st_mtime_ns > os.fstat(file.fileno()).st_mtime_ns:
                 return None, f"the trace is newer than {path}"
     except OSError:
         return None, ""
@@ -64,7 +65,7 @@ def of_trace(trace: str, table: bool = False) -> Tuple[Optional[Summary], str]:
 def read(path: str, table: bool = False) -> Summary:
     """A summary by itself. Raises a Problem."""
     try:
-        with open_regular(path) as file:
+        with open_file(path) as file:
             return _parsed(path, file, table)
     except OSError as error:
         raise Problem(error.strerror or str(error), path) from None
