@@ -160,17 +160,21 @@ def _about(trace: Trace, path: str) -> Dict[str, Any]:
     return dict(about, **{name: account[name] for name in ("memory", "flops", "process") if name in account})
 
 
-def summarized(path: str) -> Tuple[List[Any], List[List[Any]]]:
-    """The first three lines of the summary of a trace, and the table. Reads the trace twice. Raises a Problem."""
+def lines_of(path: str) -> List[Any]:
+    """The first three lines of the summary of a trace. Raises a Problem."""
     times = Times(path)
     trace = Trace(path, True, times)
     steps = _steps(trace)
-    lines = [_about(trace, path), {"steps": steps}, {"collectives": _collectives(times, steps)}]
+    return [_about(trace, path), {"steps": steps}, {"collectives": _collectives(times, steps)}]
+
+
+def table_of(path: str) -> List[List[Any]]:
+    """The table of the summary of a trace. Raises a Problem."""
     averages = Averages()
     for line in averages.add(path, progress=True, from_trace=True):
         note(line, path)
-    return lines, [[row.key, row.device_type != "cpu", row.is_user_annotation, row.is_async, row.count, *(getattr(row, name) for name in SUMS), row.flops, *row.first]
-                   for row in averages]
+    return [[row.key, row.device_type != "cpu", row.is_user_annotation, row.is_async, row.count, *(getattr(row, name) for name in SUMS), row.flops, *row.first]
+            for row in averages]
 
 
 def _text(lines: List[Any], rows: List[List[Any]]) -> bytes:
@@ -192,7 +196,7 @@ def _made(path: str, folder: Optional[str]) -> Optional[bytes]:
         return None
     if why:
         note(f"{why}: it is made anew")
-    return _text(*summarized(path))
+    return _text(lines_of(path), table_of(path))
 
 
 def _write(target: str, text: bytes) -> None:
