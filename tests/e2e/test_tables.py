@@ -24,7 +24,7 @@ from command_runs import COMMAND, command
 from conftest import matrix
 from test_command_merge import training
 from test_explain import FIXTURES
-from test_tool_hostile import ARGS, KEYS, ODD, TOP, sound
+from test_tool_hostile import with_odd_fields
 
 import pyarrow.parquet  # after tables.py, which skips these tests without it
 
@@ -203,14 +203,7 @@ def test_odd_fields(seed, tmp_path, monkeypatch, request):
     request.addfinalizer(gc.enable)
     choose = random.Random(seed)
     for n in range(40):
-        events = sound() * 2
-        top = {key: choose.choice(ODD) for key in choose.sample(TOP, 2)}
-        for _ in range(choose.randint(1, 12)):
-            event = choose.choice(events)
-            if choose.random() < 0.5 or not isinstance(event.get("args"), dict):
-                event[choose.choice(KEYS)] = choose.choice(ODD)
-            else:
-                event["args"][choose.choice(ARGS)] = choose.choice(ODD)
+        events, top = with_odd_fields(choose)
         tool.write("t.json", events, **top)
         outline = event_columns.Outline("t.json")
         given = [json.loads(json.dumps(event)) for event in events]

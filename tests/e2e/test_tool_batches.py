@@ -54,7 +54,7 @@ def events(chance):
 def answers(path):
     found = averages.Averages()
     found.add(path)
-    side = compare.Side(path)
+    side = compare.Side(path, [path], False)
     return [found.table(row_limit=-1), found.below, side.cells, side.calls, side.whole, *(breakdown.breakdown(by, [path])[1] for by in ("step", "category") if by != "step" or '"ProfilerStep#' in open(path).read())]
 
 

@@ -56,20 +56,26 @@ def sound():
         tool.memory(30.0, 64, 1, total=100), tool.memory(40.0, -64, 1), tool.memory(45.0, 64, 2, device=1, index=0)]
 
 
+def with_odd_fields(choose):
+    """Events, and keys beside them, with odd values in some fields."""
+    events = sound() * 2
+    top = {key: choose.choice(ODD) for key in choose.sample(TOP, 2)}
+    for _ in range(choose.randint(1, 12)):
+        event = choose.choice(events)
+        if choose.random() < 0.5 or not isinstance(event.get("args"), dict):
+            event[choose.choice(KEYS)] = choose.choice(ODD)
+        else:
+            event["args"][choose.choice(ARGS)] = choose.choice(ODD)
+    return events, top
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_commands_survive_odd_fields(seed, monkeypatch, request):
     monkeypatch.setenv("CPROF_LOG", "debug")  # raises internal errors
     choose = random.Random(seed)
     request.addfinalizer(gc.enable)  # the command disables it
     for _ in range(3):
-        events = sound() * 2
-        top = {key: choose.choice(ODD) for key in choose.sample(TOP, 2)}
-        for _ in range(choose.randint(1, 12)):
-            event = choose.choice(events)
-            if choose.random() < 0.5 or not isinstance(event.get("args"), dict):
-                event[choose.choice(KEYS)] = choose.choice(ODD)
-            else:
-                event["args"][choose.choice(ARGS)] = choose.choice(ODD)
+        events, top = with_odd_fields(choose)
         with open("t.json", "w") as file:
             json.dump({**top, "traceEvents": events}, file)
         for command in COMMANDS:

@@ -111,6 +111,8 @@ static void save_summary(struct window *w, const struct window_shared *shared, c
     struct trace_identity id = {.world_size = 1};
     char host[256] = "";
     struct buf about = {0};
+    if (!w->summary)
+        return;
     if (o->identity)
         o->identity(&id);
     gethostname(host, sizeof host - 1);

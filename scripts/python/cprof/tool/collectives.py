@@ -121,7 +121,8 @@ class Times:
         if steps is None or collectives is None or collectives["truncated"]:
             return None
         one = cls(found.path[:-len(SUFFIX)], order)
-        one.rank, one.world, one.host = rank_of(found.about, found.path, order), world_of(found.about), text_of(found.about.get("host_name") or "")
+        info = {"distributedInfo": found.about}
+        one.rank, one.world, one.host = rank_of(info, found.path, order), world_of(info), text_of(found.about.get("host_name") or "")
         one.base = one.base_late = base_of(found.about)
         starts = [one.base + start for start in steps["start"]]
         one.steps = {n: (start, start + total) for n, start, total in zip(steps["step"], starts, steps["total"]) if n is not None}
@@ -270,7 +271,7 @@ def base_of(metadata: Dict[str, Any]) -> int:
 
 def rank_of(metadata: Dict[str, Any], path: str, otherwise: int) -> int:
     """The trace's rank: from its metadata, else from the file name, else `otherwise`."""
-    info = metadata.get("distributedInfo", metadata)
+    info = metadata.get("distributedInfo")
     rank = info.get("rank") if type(info) is dict else None
     if type(rank) is int and 0 <= rank < 1 << 17:
         return rank
@@ -280,7 +281,7 @@ def rank_of(metadata: Dict[str, Any], path: str, otherwise: int) -> int:
 
 def world_of(metadata: Dict[str, Any]) -> int:
     """The number of ranks of the run; 0 if the trace does not have it."""
-    info = metadata.get("distributedInfo", metadata)
+    info = metadata.get("distributedInfo")
     world = info.get("world_size") if type(info) is dict else None
     return world if type(world) is int else 0
 

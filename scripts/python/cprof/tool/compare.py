@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class Side:
     """The times and memory of one side's traces, step by step. Times are nanoseconds."""
 
-    def __init__(self, given: str, paths: Optional[List[str]] = None, by_summaries: bool = False) -> None:
+    def __init__(self, given: str, paths: List[str], by_summaries: bool) -> None:
         """paths: the traces, or summaries, of what is given."""
         self.given = given
         self.steps: List[int] = []                       # the duration of each step
@@ -88,7 +88,7 @@ class Side:
         self.has_steps = True
         self.cells: Dict[Key, Dict[int, int]] = {}       # {step: sum}; -1: outside of all steps
         self.calls: Dict[Key, int] = {}
-        for path in paths or traces_of([given]):
+        for path in paths:
             if by_summaries:
                 self._add_summary(_summary_of(path), path)
                 continue

@@ -226,7 +226,7 @@ def _times(path: str, order: int, progress: bool) -> Times:
     if one is not None:
         return one
     if found is not None and path.endswith(SUFFIX):
-        raise Problem("has sums of its collectives only: the trace is needed", path)
+        raise Problem("lacks single steps or collectives: the trace is needed", path)
     if why:
         note(f"{why}: the trace is read")
     return Times(path, order).read(progress)
