@@ -31,10 +31,12 @@ static void use_device(void)
     CHECK(cudaFree(x));
 }
 
+/* The first call comes late: CUPTI may miss the calls of a thread that was in one when the calls
+ * were switched off (cupti/README.md, known faults). */
 static void *use_device_later(void *arg)
 {
-    CHECK(cudaSetDevice(0));
     pause_ms(10);
+    CHECK(cudaSetDevice(0));
     use_device();
     return arg;
 }
