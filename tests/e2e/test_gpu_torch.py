@@ -10,6 +10,8 @@ import pytest
 
 import consumers
 import support
+from cprof.tool.moments import Trace
+from cprof.tool.operators import Operators
 from gpu_runs import ENVIRONMENT, PROGRAMS, SIM, lost, needed
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed in .venv")
@@ -95,3 +97,62 @@ def test_optimizer_marks_the_steps(trace):
 def test_head_has_devices_and_cupti_version(trace):
     assert [d["id"] for d in trace["deviceProperties"]] == [0, 1] and trace["cupti_version"] in (18, 130001)
     assert json.dumps(trace["deviceProperties"])
+
+
+# ---- graphs ----
+
+CAPTURED = """
+import ctypes, torch
+rt = ctypes.CDLL("libcudart.so.13")
+p, stream, graph, exec_ = (ctypes.c_void_p() for _ in range(4))
+def ok(result): assert result == 0, result
+ok(rt.cudaMalloc(ctypes.byref(p), 4096)); ok(rt.cudaStreamCreate(ctypes.byref(stream)))
+library = torch.library.Library("simulated", "DEF")
+library.define("fill(Tensor x) -> Tensor")
+def fill(x):
+    ok(rt.cudaMemsetAsync(p, 0, ctypes.c_size_t(4096), stream))
+    return x.clone()
+library.impl("fill", fill, "CompositeExplicitAutograd")
+class Fill(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.simulated.fill(x)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Fill()
+    def forward(self, x):
+        return torch.ops.simulated.fill(self.inner(x))
+net, x = Net(), torch.ones(4)
+optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(4))], lr=0.1)
+for step in range(10):
+    net(x) if step < 3 else 0
+    if step == 3:
+        ok(rt.cudaStreamBeginCapture(stream, 1))
+        net(x)
+        ok(rt.cudaStreamEndCapture(stream, ctypes.byref(graph)))
+        ok(rt.cudaGraphInstantiate(ctypes.byref(exec_), graph, ctypes.c_ulonglong(0)))
+    elif step > 3:
+        ok(rt.cudaGraphLaunch(exec_, stream))
+        ok(rt.cudaStreamSynchronize(stream))
+    optimizer.step()
+"""
+
+
+def test_graph_nodes_name_operator_and_module_of_their_capture(tmp_path):
+    """Also in a later window than that of the capture. The report names them, too."""
+    script = tmp_path / "captured.py"
+    script.write_text(CAPTURED)
+    result = support.run([sys.executable, script], tmp_path, WITH_MODULES=1, WAIT=0, WARMUP=1, ACTIVE=4, REPEAT=2, env=ENVIRONMENT)
+    assert result.rc == 0 and len(result.traces) == 2, result.err
+    for path, launches in zip(result.traces, (1, 4)):
+        nodes = [e["args"] for e in support.events(support.load(path), ph="X", cat="gpu_memset") if e["args"].get("graph id")]
+        assert len(nodes) == 2 * launches and {(args["captured in"], args["captured module"]) for args in nodes} == {
+            ("simulated::fill", "Net.inner"), ("simulated::fill", "Net")}
+        [(name, found)] = operators_of(path).work()
+        assert (name, found.place.name) == ("Memset (Device)", "simulated::fill") and found.place.module in ("Net", "Net.inner")
+
+
+def operators_of(path):
+    found = Operators()
+    found.add(Trace(str(path)))
+    return found

@@ -115,7 +115,8 @@ void join_node(const struct record_owner *owner, const struct record *r)
     struct timeline *t = timeline_of(owner->tid);
     if (t && r->node.original == 0)
         timeline_add_node(t, r->start);
-    struct node_maker maker = {.span = r->parent, .transfer = r->id};
+    struct node_maker maker = {
+        .span = r->parent, .transfer = r->id, .module = (uint32_t)record_extra(r, EXTRA_MODULE, 0)};
     collective_stats_captured(r->id);
     struct text name = record_name(r);
     if (name.len) {

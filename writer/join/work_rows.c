@@ -61,6 +61,7 @@ void work_row(const struct join_windows *in, struct window *w, struct call *c,
         link.captured_by = maker->span;
         link.captured_name = maker->name;
         link.captured_name_len = maker->name_len;
+        link.captured_module = maker->module;
     }
     struct transfer transfer;
     uint64_t sent = maker ? maker->transfer : c->collective;

@@ -3,6 +3,7 @@
  * Unknown values are left out or -1, never invented. Pure functions, cprof thread. */
 #include "writer/json/json_gpu.h"
 #include "writer/json/json_event.h"
+#include "writer/record/record.h"
 #include "writer/stack/stack.h"
 
 #include <stdbool.h>
@@ -254,6 +255,13 @@ static char *put_capture(struct buf *b, char *p, const struct json_link *link)
     if (link->captured_name) {
         end_at(b, put_literal(p, ", \"captured in\": "));
         json_string(b, link->captured_name, link->captured_name_len);
+        p = buf_room(b, GPU_ROOM);
+    }
+    uint32_t len;
+    const char *module = link->captured_module ? modules_path(link->captured_module, &len) : NULL;
+    if (module && p) {
+        end_at(b, put_literal(p, ", \"captured module\": "));
+        json_string(b, module, len);
         p = buf_room(b, GPU_ROOM);
     }
     return p;

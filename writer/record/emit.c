@@ -699,10 +699,11 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     while (top && top > log->spans && span_is_cuda_call(top))
         top--; /* the operator, not the captured call */
     uint32_t name = top ? atomic_load_explicit(&top->name, memory_order_relaxed) : 0;
+    uint64_t module = top ? module_at(log, (uint32_t)(top - log->spans)) : 0;
     /* a copy takes over the spans of its original */
     struct record_node about = mark_captured(log, original ? 0 : depth, is_kernel);
     uint32_t data_len = about.inner.span ? (uint32_t)sizeof about : 0;
-    struct record *r = reserve(log, NULL, name, data_len, 0);
+    struct record *r = reserve(log, NULL, name, data_len, module ? 1u << EXTRA_MODULE : 0);
     if (!r)
         return;
     r->kind = REC_NODE;
@@ -714,10 +715,13 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     r->parent = top ? atomic_load_explicit(&top->id, memory_order_relaxed) : 0;
     r->node.id = node;
     r->node.original = original;
+    char *to = (char *)(r + 1);
     if (name_bytes(name))
-        span_copy_text((char *)(r + 1), name, log, top);
-    if (data_len)
-        memcpy((char *)(r + 1) + name_bytes(name), &about, data_len);
+        span_copy_text(to, name, log, top);
+    to += name_bytes(name);
+    memcpy(to, &about, data_len);
+    if (module)
+        memcpy(to + data_len, &module, sizeof module);
     commit(log);
     wake_at_half(log);
 }

@@ -130,10 +130,12 @@ class _Work:
         self.columns = Columns()
         new = self.columns.new
         self.start, self.end, self.correlation, self.level, self.device, self.name = new("q"), new("q"), new("q"), new("b"), new("i"), new("i")
+        self.captured = new("i")
         self.call_correlation, self.call_start, self.call_end, self.call_place, self.call_name = new("q"), new("q"), new("q"), new("i"), new("i")
         self.pageable, self.seen = new("q"), 0
         self.devices: Dict[str, int] = {}
         self.kernels: Dict[str, int] = {}
+        self.makers: Dict[Tuple[str, str], int] = {}   # operator and module that were captured, of nodes of CUDA graphs
         self.places: Dict[Any, int] = {}
         self.names: Dict[str, int] = {}
         self.stacks: Dict[Tuple[int, int], str] = {}   # of calls that wait: (place, start)
@@ -157,6 +159,8 @@ class _Work:
             self.level.append(level)
             self.device.append(self.devices.setdefault(text_of(args.get("device", event.get("pid"))), len(self.devices)))
             self.name.append(self.kernels.setdefault(name, len(self.kernels)))
+            captured = text_of(args.get("captured in", "")), text_of(args.get("captured module", ""))
+            self.captured.append(self.makers.setdefault(captured, len(self.makers)))
             if level == 2 and PAGEABLE.search(name):
                 self.pageable.append(correlation)
         self.seen += 1
@@ -181,9 +185,9 @@ class _Work:
         whole = self.columns.whole
         columns = Columns()
         for names, key in ((("call_correlation", "call_start", "call_end", "call_place", "call_name"), "call_correlation"),
-                           (("start", "end", "correlation", "level", "device", "name"), "start")):
+                           (("start", "end", "correlation", "level", "device", "name", "captured"), "start")):
             found = [whole(getattr(self, name)) for name in names]
-            by, ordered = whole(getattr(self, key)), [columns.new(typecode) for typecode in ("qqqii" if key != "start" else "qqqbii")]
+            by, ordered = whole(getattr(self, key)), [columns.new(typecode) for typecode in ("qqqii" if key != "start" else "qqqbiii")]
             for n, i in enumerate(in_order(len(by), by.__getitem__)):
                 for source, target in zip(found, ordered):
                     target.append(source[i])
@@ -192,7 +196,8 @@ class _Work:
             for name, target in zip(names, ordered):
                 setattr(self, name, target)
         columns.finish()
-        for name in ("call_correlation", "call_start", "call_end", "call_place", "call_name", "start", "end", "correlation", "level", "device", "name"):
+        for name in ("call_correlation", "call_start", "call_end", "call_place", "call_name", "start", "end", "correlation", "level", "device", "name",
+                     "captured"):
             setattr(self, name, columns.whole(getattr(self, name)))
         self.pageable = whole(self.pageable)
 
@@ -323,12 +328,13 @@ class Trace:
     # ---- operators, kernels and steps ----
 
     def launched(self) -> Iterator[Tuple[str, Cause, int]]:
-        """(name, launching cause, duration) of all work of the devices."""
+        """(name, launching cause, duration) of all work of the devices. For a node of a CUDA graph that is the operator that was captured."""
         work, names = self.work, list(self.work.kernels)
+        makers = [Cause("operator", name, module=module) if name or module else None for name, module in work.makers]
         for i in range(len(work.start)):
             call = work.call_of(work.correlation[i])
-            cause = NOBODY
-            if call is not None:
+            cause = makers[work.captured[i]] or NOBODY
+            if call is not None and cause is NOBODY:
                 timeline = self._timeline(self._place(work.call_place[call]))
                 cause = timeline.cause(timeline.number_at(work.call_start[call]))
             yield names[work.name[i]], cause, work.end[i] - work.start[i]

@@ -3,6 +3,7 @@
  * full buffers. */
 #include "tests/fuzz/json_valid.h"
 #include "writer/json/json_gpu.h"
+#include "writer/record/modules.h"
 
 #include <check.h>
 #include <math.h>
@@ -112,13 +113,15 @@ START_TEST(writes_a_graph_kernel)
     struct json_link link = {.external_id = 1,
                              .captured_by = 2,
                              .captured_name = "aten::\"mm\"",
-                             .captured_name_len = 10};
+                             .captured_name_len = 10,
+                             .captured_module = modules_id("Net.mlp", 7)};
     const char *text = work_text(&r, &link);
     ck_assert_ptr_nonnull(strstr(text, "\"queued\": 800, "));
     ck_assert_ptr_nonnull(strstr(text, "\"est. achieved occupancy %\": 25, \"graph id\": 3, "
                                        "\"graph node id\": 12884901897, \"priority\": -5, "
                                        "\"channel\": 4, \"channel_type\": 2, \"captured by\": 2, "
-                                       "\"captured in\": \"aten::\\\"mm\\\"\"}},\n"));
+                                       "\"captured in\": \"aten::\\\"mm\\\"\", "
+                                       "\"captured module\": \"Net.mlp\"}},\n"));
 }
 END_TEST
 
@@ -471,8 +474,13 @@ static void put_any(struct buf *b, struct gpu_record *r)
 {
     struct json_place at = {(uint32_t)next_random(), UINT32_MAX, (int64_t)next_random(),
                             (int64_t)next_random()};
-    struct json_link link = {next_random(), next_random() % 2 * UINT64_MAX,   r->name, r->name_len,
-                             NULL,          next_random() % 2 * next_random()};
+    struct json_link link = {next_random(),
+                             next_random() % 2 * UINT64_MAX,
+                             r->name,
+                             r->name_len,
+                             (uint32_t)next_random(),
+                             NULL,
+                             next_random() % 2 * next_random()};
     struct json_wait wait = {(int64_t)next_random(), INT64_MIN};
     switch (next_random() % 9) {
     case 0:
