@@ -9,14 +9,18 @@ import sys
 from gpu_check import features
 from gpu_check.rules import CALLS, WORK, join_problems, loss_problems, read, rows_of, span_of_steps
 from gpu_check.run import ended, said
+from gpu_check.summaries import summary_problems
 
 SCRIPT = "tests/e2e/train_gpu.py"
 # Operators that Dynamo and Inductor mark only while torch's own profiler runs.
 FOR_ITS_PROFILER = ("Pregraph bytecode", "AOTDispatcher ", "## Call CompiledFxGraph", "triton_")
+PATHS = ("callbacks", "objects")  # ways to record operators besides the default; the model that runs with them
+PATHS_MODEL = "attention"
 # Models that never ran on hardware come first.
 MODELS = ("graph", "compile", "amp", "loader", "cnn", "attention")
 # (device type, bytes) of allocations that cprof does not record: torch maps a worker's batch in shared memory.
 SHARED = {"loader": (0, 32 * 3 * 32 * 32 * 4)}
+WINDOW = dict(STEP="manual", WARMUP=3, ACTIVE=3)
 # Package: code, a kernel's name, number of its launches.
 OTHERS = {
     "cupy": ("import cupy\nk = cupy.RawKernel('extern \"C\" __global__ void counted(float *x) {x[0] += 1;}', 'counted')\nx = cupy.zeros(1, 'f4')\n"
@@ -142,7 +146,21 @@ def run_model(check, model):
         check.skip("torch compile against torch.profiler", f"does not run here without cprof either: {plain.err[-200:]}")
         return
     theirs = check.run([*command, "--profile", "theirs.json"], preload=False)
-    ours = check.run(command, STEP="manual", WARMUP=3, ACTIVE=3)
+    compare_model(check, model, plain, theirs, check.run(command, **WINDOW))
+
+
+def run_paths(check):
+    """The same model with the other ways to record operators: each gives what torch.profiler does."""
+    if not features.torch_is_there(check):
+        return
+    command = [sys.executable, check.root / SCRIPT, "--model", PATHS_MODEL, "--steps", "8"]
+    plain, theirs = check.run(command, preload=False), check.run([*command, "--profile", "theirs.json"], preload=False)
+    for path in PATHS:
+        compare_model(check, PATHS_MODEL, plain, theirs, check.run(command, TORCH_PATH=path, **WINDOW), f", operators by {path}")
+
+
+def compare_model(check, model, plain, theirs, ours, how=""):
+    """Compares the traces of a model's runs. plain: the run without a profiler. how: of ours, for the row."""
     problems = [*ended(plain, "no profiler"), *ended(theirs, "torch.profiler"), *ended(ours)]
     path = theirs.folder / "theirs.json"
     if not problems and (len(ours.traces) != 1 or not path.is_file()):
@@ -159,11 +177,11 @@ def run_model(check, model):
             problems.append("the losses differ from the unprofiled run's")
         if device and not figures["kernels"]:
             problems.append("no kernel was recorded by either")
-        problems += [*unjoined, *loss_problems(trace), *reader_problems(check, ours.traces[0], device)]
+        problems += [*unjoined, *loss_problems(trace), *reader_problems(check, ours.traces[0], device), *summary_problems(ours.traces[0])]
         problems += [f"said: {line}" for line in said(ours)]
     shown = (f"{figures.get('kernels', 0):,} kernels, {figures.get('operators', [0])[0]:,} operators, {figures.get('memory_events', [0])[0]:,} memory events, "
              f"kernel time {figures.get('kernel_time_ratio') or 0:.4f} x")
-    check.finish(f"torch {model} against torch.profiler", shown, "equal", figures, problems)
+    check.finish(f"torch {model} against torch.profiler{how}", shown, "equal", figures, problems)
 
 
 def run_other(check, name, code, kernel, count):

@@ -46,7 +46,9 @@ def report(check, load, times, source):
         goal = GOALS.get((load, mode))
         shown = f"{figures[mode]['median']:.3f} x unprofiled ({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds)"
         check.row(f"{source}, {load}: {mode}", shown, f"<= {goal} x" if goal else "", None if goal is None else figures[mode]["median"] <= goal)
-    check.figures.setdefault("cost", {})[f"{source}, {load}"] = {"seconds": times, "ratios": figures}
+    found = check.figures.setdefault("cost", {}).setdefault(f"{source}, {load}", {"seconds": {}, "ratios": {}})
+    found["ratios"].update(figures)
+    found["seconds"].update({mode: measured for mode, measured in times.items() if mode not in found["seconds"]})
 
 
 def seconds_of(result):
@@ -85,18 +87,35 @@ def run_torch_cost(check):
     """Measures the cost in PyTorch. Each process runs all loads, and the profilers' windows cover the timed steps."""
     if check.sim or not features.torch_is_there(check):
         return
-    rounds, steps = (1, 4) if check.options.quick else (2, 40)
-    modes = {"unprofiled": None, "idle": dict(SKIP_FIRST=1000000), "after": dict(WARMUP=1, ACTIVE=1), "recording": dict(WARMUP=3, ACTIVE=3 * steps),
-             "torch.profiler": None}
+    steps = torch_steps(check)
+    torch_rounds(check, {"unprofiled": None, "idle": dict(SKIP_FIRST=1000000), "after": dict(WARMUP=1, ACTIVE=1),
+                         "recording": dict(WARMUP=3, ACTIVE=3 * steps), "torch.profiler": None})
+
+
+def run_flight_cost(check):
+    """Measures the cost of the flight recorder in PyTorch, as it is and with kernels, between windows."""
+    if check.sim or not features.torch_is_there(check):
+        return
+    torch_rounds(check, {"unprofiled": None, "flight recorder": dict(SKIP_FIRST=1000000, FLIGHT=1),
+                         "flight recorder with kernels": dict(SKIP_FIRST=1000000, FLIGHT=1, FLIGHT_WHAT="steps,collectives,markers,memory,kernels")})
+
+
+def torch_steps(check):
+    """The steps of each load."""
+    return 4 if check.options.quick else 40
+
+
+def torch_rounds(check, modes):
+    """modes: the settings of cprof, or None for a run without it."""
     times = collections.defaultdict(lambda: collections.defaultdict(list))
     try:
-        torch_rounds(check, rounds, steps, modes, times)
+        run_rounds(check, 1 if check.options.quick else 2, torch_steps(check), modes, times)
     finally:
         for load, measured in times.items():
             report(check, load, measured, "PyTorch")
 
 
-def torch_rounds(check, rounds, steps, modes, times):
+def run_rounds(check, rounds, steps, modes, times):
     script = check.root / features.SCRIPT
     for _ in range(rounds):
         for mode, settings in modes.items():

@@ -38,13 +38,15 @@ PARTS = [
          "the locks that CUPTI and the driver hold across fork"),
     Part("torch", compare.run_torch, 160, False, "10. CUDA graphs, compile, AMP, DataLoader, CNN, attention against torch.profiler",
          "PyTorch's kernels, copies and graphs against torch.profiler's"),
+    Part("paths", compare.run_paths, 35, False, "the other ways to record operators (CPROF_TORCH_PATH) against torch.profiler",
+         "operators of each way with kernels below them"),
     Part("tools", programs.run_tools, 20, True, "10. compute-sanitizer and nsys beside cprof", "NVIDIA's tools beside cprof"),
     # Costs, other clients, everything else.
     Part("torch_cost", cost.run_torch_cost, 100, False, "cost in PyTorch: idle, recording, after, torch.profiler; three loads",
          "what recording costs in PyTorch, and what torch.profiler costs there"),
     Part("clients", guest.run_clients, 35, True, "clients like Kineto, JAX and Proton before, during and after a window",
          "whether a CUPTI of 13.3 and newer refuses a second client"),
-    Part("programs", programs.run_programs, 50, True, "each program of tests/gpu: all that it launched is in the trace", ""),
+    Part("programs", programs.run_programs, 50, True, "each program of tests/gpu: all that it launched is in the trace, and in its summary", ""),
     Part("raw", programs.run_raw, 10, True, "raw buffers of CUPTI, for tests that replay them", "buffers of this CUPTI"),
     Part("telemetry", cost.run_telemetry, 20, True, "clocks, power and activity by NVML: what is read, and what it costs",
          "NVML's calls and GPM on a device: values, time for each, and what they cost"),
@@ -53,6 +55,8 @@ PARTS = [
 # Parts for the time that is left: they passed on an H200.
 MORE = [
     Part("features", features.run_features, 60, False, "one PyTorch script a feature", "PyTorch's features with a GPU"),
+    Part("flight_cost", cost.run_flight_cost, 60, False, "cost of the flight recorder in PyTorch, without and with kernels",
+         "what the flight recorder costs beside a device"),
     Part("libraries", compare.run_libraries, 30, True, "JAX and CuPy", "JAX, CuPy and Triton"),
 ]
 BY_NAME = {part.name: part for part in [*PARTS, *MORE]}

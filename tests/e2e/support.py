@@ -15,7 +15,6 @@ import contextlib
 import ctypes
 import dataclasses
 import errno
-import gc
 import gzip
 import itertools
 import json
@@ -34,16 +33,15 @@ import zlib
 
 from conftest import BUILD, LIGHT, ROOT
 
-from cprof.tool import averages, doctor, summarize, summary_file
+sys.path.insert(0, str(ROOT / "scripts"))
+from cprof.tool import averages, doctor  # noqa: E402
+from gpu_check.summaries import summary_problems  # noqa: E402
 
 LIBRARY = BUILD / "libcprof.so"
 PROGRAMS = BUILD / "e2e"
 TRAIN = pathlib.Path(__file__).parent / "train_cnn.py"
 SANITIZER = os.environ.get("SANITIZER_RUNTIME")  # `make sanitize`: the runtime of the sanitizer must be loaded first
 TIMEOUT_S = 120 * int(os.environ.get("CK_TIMEOUT_MULTIPLIER", "1"))  # of one program, so that a hang fails
-
-SUMMARIZED_MOST = 2 << 20  # bytes of traces whose steps and collectives are compared with their summaries
-_summarized = itertools.count(1)
 
 INT64_MAX = 2**63 - 1
 UINT32_MAX = 2**32 - 1
@@ -306,45 +304,6 @@ def load(path):
     problems = text_problems(data) + validate(trace) + summary_problems(path)
     assert not problems, f"{path}:\n" + "\n".join(problems[:20])
     return trace
-
-
-def summary_problems(path):
-    """Differences between the summary beside a trace, if there is one, and what `cprof summarize` makes of the trace."""
-    kept, why = summary_file.of_trace(str(path), table=True)
-    if kept is None:
-        return [why] if why else []
-    problems = []
-    if os.path.getsize(path) <= SUMMARIZED_MOST:
-        if next(_summarized) % 32 == 0:
-            gc.collect()  # cycles hold the columns of a trace, and they are too few to start a collection
-        about, steps, collectives = summarize.lines_of(str(path))
-        problems += [f"summary: {key}: {kept.about.get(key)}, of the trace: {value}" for key, value in about.items()
-                     if key != "cprof" and kept.about.get(key) != value]
-        if kept.steps is not None:  # null: the trace must be read
-            problems += _unlike("steps", kept.steps, steps["steps"])
-        if kept.collectives is not None:
-            problems += _unlike("collectives", _with_keys(kept.collectives), _with_keys(collectives["collectives"]))
-    if kept.rows:
-        by_name = [{tuple(row[:3]): list(map(int, row[1:])) for row in table} for table in (kept.rows, summarize.table_of(str(path)))]
-        problems += [f"summary: {key}: {by_name[0].get(key)}, of the trace: {by_name[1].get(key)}" for key in by_name[0].keys() | by_name[1].keys()
-                     if by_name[0].get(key) != by_name[1].get(key)]
-    return problems
-
-
-def _with_keys(collectives):
-    """The keys themselves in place of their numbers, whose order is of no importance."""
-    keys = collectives["keys"]
-    if collectives["truncated"]:
-        return sorted([row[0], keys[row[1]], *row[2:]] for row in collectives["sums"])
-    starts = itertools.accumulate(collectives["start_delta"])
-    return sorted(zip(starts, collectives["duration"], [keys[number] for number in collectives["key"]], collectives["bytes"], collectives["number"]))
-
-
-def _unlike(what, kept, read):
-    """Fields that differ; a null must be read from the trace."""
-    if type(kept) is not dict or type(read) is not dict:
-        return [f"summary: {what}: {kept}, of the trace: {read}"] if kept != read else []
-    return [f"summary: {what}: {key}: {kept[key]}, of the trace: {read.get(key)}" for key in kept if kept[key] is not None and kept[key] != read.get(key)]
 
 
 def loads_plainly(path):

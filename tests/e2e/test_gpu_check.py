@@ -351,12 +351,14 @@ def test_compare_finds_differences_in_names_and_counts(trace):
     assert any("kernel time" in p for p in compare.compare(slower, kernels)[1])
 
 
-def test_feature_scripts_pass_on_the_cpu(tmp_path):
-    """Runs tests/e2e/torch_gpu.py on the CPU through the check: the trace must hold what the script prints."""
+@pytest.mark.parametrize("part", matrix(["features", "paths"], "features"))
+def test_pytorch_parts_pass_on_the_cpu(tmp_path, part):
+    """features runs tests/e2e/torch_gpu.py through the check: the trace must hold what the script prints. paths compares the ways to record operators
+    with torch.profiler."""
     pytest.importorskip("torch")
     cases = matrix(["flops", "memory", "loader"], "flops")
-    status, text, found = gpu_check(tmp_path, "--parts", "features", "--cases", ",".join(cases))
-    assert status == 0 and len(found["features"]) == len(cases), text
+    status, text, found = gpu_check(tmp_path, "--parts", part, "--cases", ",".join(cases))
+    assert status == 0 and len(found[part]) == (len(cases) if part == "features" else 2), text
 
 
 @pytest.mark.parametrize("model", matrix(["attention", "loader"], "attention"))
