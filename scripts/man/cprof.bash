@@ -22,7 +22,7 @@ _cprof() {
         report) words="--help --output" ;;
         events) words="--help --name --category --step --device --thread" ;;
         summarize) words="--help --engine --jobs --output" ;;
-        export) words="--help --output --parquet" ;;
+        export) words="--help --engine --jobs --output --parquet" ;;
         sql) words="--help --row-limit --json --csv" ;;
         check) words="--help --engine --jobs --strict --json --quiet" ;;
         stacks) words="--help --output --metric" ;;

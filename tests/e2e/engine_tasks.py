@@ -33,9 +33,9 @@ def sleeps(path):
 
 
 if __name__ == "__main__":
-    from cprof.tool.engine import Engine, each
+    from cprof.tool.engine import Engine, each, over
     import engine_tasks
     try:
-        list(each(engine_tasks.sleeps, sys.argv[1:], Engine(jobs=len(sys.argv) - 1)))
+        list(each(over(engine_tasks.sleeps, sys.argv[1:]), Engine(jobs=len(sys.argv) - 1)))
     except KeyboardInterrupt:
         sys.exit(130)

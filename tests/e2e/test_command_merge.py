@@ -208,10 +208,10 @@ def test_merge_as_text_equals_merge_as_json(tmp_path, monkeypatch):
     monkeypatch.setattr(merge, "move", lambda *args: moved.append((args[0], move(*args))) or moved[-1][1])
     parts = [part._replace(shift_ns=shift) for shift in (0, 12_345, -7) for part in merge.parts_of(paths, False)]
     for part in parts:
-        merge.write_part((part, str(tmp_path / "lines")))
+        merge.write_part(part.path, part, str(tmp_path / "lines"))
         with monkeypatch.context() as patch:
             patch.setattr(merge, "LineTrace", lambda *_: (_ for _ in ()).throw(lines.NotLines()))
-            merge.write_part((part, str(tmp_path / "json")))
+            merge.write_part(part.path, part, str(tmp_path / "json"))
         read = [json.loads("[" + (tmp_path / name).read_text().rstrip(",\n") + "]") for name in ("lines", "json")]
         assert len(read[0]) > 100
         assert collections.Counter(map(str, read[0])) == collections.Counter(map(str, read[1]))

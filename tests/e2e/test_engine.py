@@ -21,7 +21,7 @@ import support
 from command_runs import ALLREDUCE, MS, Rank, cprof, refused
 from conftest import ROOT
 from cprof import tool
-from cprof.tool.engine import Engine, each
+from cprof.tool.engine import Engine, each, over
 
 COMMANDS = {"check": ["check"], "explain": ["explain", "--json"], "summarize": ["summarize"]}
 
@@ -104,12 +104,25 @@ def test_several_processes_give_the_answer_of_one(name, tmp_path):
     assert "rank5" in out and (len(made) == 5 if name == "summarize" else not made)
 
 
+def test_several_processes_export_what_one_does(tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed in .venv")
+    paths = sorted(map(str, traces(tmp_path / "run", broken=(2,)).iterdir()))
+    results = []
+    for run in (lambda args: cprof(*args, "--jobs", 1, cwd=tmp_path), lambda args: with_a_killed_worker([*args, "--jobs", 4], tmp_path)):
+        output = tmp_path / str(len(results))
+        done = run(["export", *paths, "-o", output, "--parquet"])
+        assert done.returncode == 2 and done.stdout == f"{output}\n" and len(done.stderr.splitlines()) == 1 and "rank2.4.pt.trace.json: byte " in done.stderr
+        results.append({str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()})
+    assert results[0] == results[1]
+    assert [name for name in results[0] if name.startswith("events/")] and not [name for name in results[0] if "rank=2" in name]
+
+
 def test_a_lost_process_is_the_problem_of_its_trace_alone(tmp_path, capsys):
     whats = ["first", "dies", "dies once", "raises", "refuses", "last"]
     paths = [str(tmp_path / f"{number}.txt") for number in range(len(whats))]
     for path, what in zip(paths, whats):
         pathlib.Path(path).write_text(what + "\n")
-    found = list(each(engine_tasks.ends, paths, Engine(jobs=3)))
+    found = list(each(over(engine_tasks.ends, paths), Engine(jobs=3)))
     assert [one.path for one in found] == paths
     assert [one.value for one in found] == ["first", None, "dies once", None, None, "last"]
     problems = {what: str(one.problem) for what, one in zip(whats, found) if one.problem}

@@ -6,6 +6,7 @@ import difflib
 import itertools
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -38,6 +39,11 @@ def write_traces(folder):
         path = rank.write(folder)
         if number == BROKEN:
             path.write_text(path.read_text()[:-2000].replace('"aten::mm"', "nonsense", 1))
+
+
+def files_in(folder):
+    """The content of all files."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def tasks_of(raylet):
@@ -88,16 +94,20 @@ def main():
             cluster.wait_for_nodes()
             engine, env = (f"ray://127.0.0.1:{port}", {}) if client else ("ray", {"RAY_ADDRESS": cluster.address})
             paths = sorted(map(str, traces.glob("*.json")))
-            for command, node in ((["check", "--json"], None), (["explain", "--json"], nodes[0]), (["summarize", "-o", folder], nodes[1])):
+            output = pathlib.Path(folder, "out")
+            for command, node in ((["check", "--json"], None), (["explain", "--json"], nodes[0]), (["summarize", "-o", output], nodes[1]),
+                                  (["export", "--parquet", "-o", output], None)):
+                output.mkdir()
                 local = run([*command, *paths, "--jobs", "2"], {})
-                made = {path.name: path.read_bytes() for path in pathlib.Path(folder).glob("*.summary")}
-                for name in made:
-                    pathlib.Path(folder, name).unlink()
+                made = files_in(output)
+                shutil.rmtree(output)
+                output.mkdir()
                 raylet = node and node.all_processes["raylet"][0].process.pid
                 begun = time.monotonic()
                 far = run([*command, *paths, "--engine", engine], env, raylet)
-                same = local == far and made == {path.name: path.read_bytes() for path in pathlib.Path(folder).glob("*.summary")}
-                print(f"{command[0]}: {'same' if same else 'DIFFERENT'}, exit code {far[0]}, {len(far[1]):,} bytes ({time.monotonic() - begun:.0f} s)")
+                same = local == far and made == files_in(output)
+                shutil.rmtree(output)
+                print(f"{command[0]}: {'same' if same else 'DIFFERENT'}, exit code {far[0]}, {len(far[1]):,} bytes and {len(made):,} files ({time.monotonic() - begun:.0f} s)")
                 if not same:
                     different += 1
                     for here, there in zip(local, far):

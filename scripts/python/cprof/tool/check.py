@@ -18,7 +18,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from cprof.tool import BAD_INPUT, note, printable
 from cprof.tool.check_relations import Relations, paired
 from cprof.tool.columns import Columns
-from cprof.tool.engine import add_engine, each
+from cprof.tool.engine import add_engine, each, over
 from cprof.tool.fast import METADATA, REFUSED_MOST, UINT32, has_long_numbers, sound_events
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.progress import Progress
@@ -426,7 +426,7 @@ def _findings(path: str) -> Tuple[List[Finding], int]:
 
 def run(args: argparse.Namespace) -> int:
     code = 0
-    for path, value, problem in each(_findings, traces_of(args.traces, merged=True), args.engine):
+    for path, value, problem in each(over(_findings, traces_of(args.traces, merged=True)), args.engine):
         if problem is not None:
             note(problem)
             code = BAD_INPUT

@@ -2,13 +2,13 @@
 """Runs one task for each trace: in this process, in several processes, or on a Ray cluster. All three give the same answer.
 
     add_engine(parser)                                  # --engine and --jobs
-    for one in each(task, paths, args.engine):          # in the order of the paths
+    for one in each(over(task, paths), args.engine):    # in the order of the paths
         if one.problem:
             ...
         use(one.value)
 
-A task is a function of a module, or a functools.partial of one, and takes a path. Its value is small: it travels between processes. Its notes are
-printed in the order of the paths, too. A trace that it cannot read is a Problem of that trace alone. A task whose process is lost (killed, out of
+A task is a function of a module, or a functools.partial of one, and takes the path of a trace. Its value is small: it travels between processes.
+Its notes are printed in the order of the paths, too. A trace that it cannot read is a Problem of that trace alone. A task whose process is lost (killed, out of
 memory, a lost node) runs again, RETRIES times at most."""
 
 import argparse
@@ -28,7 +28,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from cprof._untrusted import is_inherited
-from cprof.tool import Problem, __version__, said, went_wrong
+from cprof.tool import TOO_DEEP, Problem, __version__, said, went_wrong
 from cprof.tool.output import end_tidily
 from cprof.tool.progress import Progress
 from cprof.tool.remote import is_remote
@@ -41,6 +41,7 @@ CONNECT_S = 10.0
 RAY = re.compile(r"ray(://[^/\s]+)?")
 
 Task = Callable[[str], Any]
+Work = List[Tuple[Task, str]]  # tasks, each with the path of its trace
 
 
 class Engine(NamedTuple):
@@ -101,16 +102,29 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 
 # ---- all engines ----
 
-def each(task: Task, paths: List[str], engine: Engine = IN_THIS_PROCESS) -> Iterator[Result]:
-    """Runs the task for each path. Yields the results in the order of the paths. Raises a Problem about the engine."""
+def attempt(task: Task, path: str) -> Any:
+    """For a task that writes: its value, or the OSError of its file, which ends the command."""
+    try:
+        return task(path)
+    except OSError as error:
+        return error
+
+
+def over(task: Task, paths: List[str]) -> Work:
+    """The same task for each path."""
+    return [(task, path) for path in paths]
+
+
+def each(work: Work, engine: Engine = IN_THIS_PROCESS) -> Iterator[Result]:
+    """Runs the tasks. Yields their results in order. Raises a Problem about the engine."""
     if engine.where != "local":
-        yield from _in_turn(_by_ray(task, paths, engine), len(paths))
+        yield from _in_turn(_by_ray(work, engine), len(work))
         return
-    jobs = min(engine.jobs or len(os.sched_getaffinity(0)), len(paths))
-    if jobs > 1 and not any(map(is_inherited, paths)):  # other processes cannot read this one's stdin
-        yield from _in_turn(_by_processes(task, paths, jobs), len(paths))
+    jobs = min(engine.jobs or len(os.sched_getaffinity(0)), len(work))
+    if jobs > 1 and not any(is_inherited(path) for _, path in work):  # other processes cannot read this one's stdin
+        yield from _in_turn(_by_processes(work, jobs), len(work))
         return
-    for path in paths:
+    for task, path in work:
         yield _result(task, path)
 
 
@@ -177,7 +191,7 @@ class _Process:
     """A process that runs a function of this module, with a pipe. It is a new interpreter: a fork would copy locks of fsspec's threads, and
     multiprocessing would run the main module again. It never gets SIGINT: the command ends it. What it prints is lost: notes come by the pipe."""
 
-    def __init__(self, function: Callable[[Connection], None], first: Any) -> None:
+    def __init__(self, function: Callable[[Connection], None]) -> None:
         self.pipe, theirs = multiprocessing.Pipe()
         code = (f"import sys; sys.path[:] = {sys.path!r}; from multiprocessing.connection import Connection; "
                 f"from {__name__} import {function.__name__}; {function.__name__}(Connection({theirs.fileno()}))")
@@ -188,7 +202,6 @@ class _Process:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
-        self.send(first)
 
     def send(self, what: Any) -> None:
         """If the process is gone, receive() finds out."""
@@ -225,15 +238,19 @@ class _Process:
 def serve(pipe: Connection) -> None:
     """Runs tasks, in a process of its own, until the command closes the pipe or is gone."""
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        task = pipe.recv()
         while True:
-            pipe.send(_done(task, pipe.recv()))
+            task, path = pipe.recv()
+            done = _done(task, path)
+            try:
+                pipe.send(done)
+            except RecursionError:  # metadata of the trace
+                pipe.send(_Done(Result(path, problem=Problem(TOO_DEEP, path)), done.notes))
 
 
-def _by_processes(task: Task, paths: List[str], jobs: int) -> Iterator[Tuple[int, _Done]]:
-    """Numbers of paths and their results, as they are done."""
+def _by_processes(work: Work, jobs: int) -> Iterator[Tuple[int, _Done]]:
+    """Numbers of tasks and their results, as they are done."""
     end_tidily()
-    left: Deque[int] = collections.deque(range(len(paths)))
+    left: Deque[int] = collections.deque(range(len(work)))
     lost: collections.Counter = collections.Counter()
     busy: Dict[Any, Tuple[_Process, int]] = {}  # by pipe
     idle: List[_Process] = []
@@ -241,7 +258,7 @@ def _by_processes(task: Task, paths: List[str], jobs: int) -> Iterator[Tuple[int
         while left or busy:
             while left and len(busy) < jobs and left[0] - min((number for _, number in busy.values()), default=left[0]) < AHEAD * jobs:
                 try:
-                    worker = idle.pop() if idle else _Process(serve, task)
+                    worker = idle.pop() if idle else _Process(serve)
                 except OSError:  # no more processes are allowed
                     if not busy:
                         raise
@@ -249,7 +266,7 @@ def _by_processes(task: Task, paths: List[str], jobs: int) -> Iterator[Tuple[int
                     break
                 number = left.popleft()
                 busy[worker.pipe] = worker, number
-                worker.send(paths[number])
+                worker.send(work[number])
             for pipe in wait(list(busy)):
                 worker, number = busy.pop(pipe)
                 done = worker.receive()
@@ -261,7 +278,7 @@ def _by_processes(task: Task, paths: List[str], jobs: int) -> Iterator[Tuple[int
                     if lost[number] <= RETRIES:
                         left.appendleft(number)
                         continue
-                    done = _lost(paths[number], worker.ending)
+                    done = _lost(work[number][1], worker.ending)
                 yield number, done
     finally:
         for worker in [*idle, *(worker for worker, _ in busy.values())]:
@@ -294,7 +311,7 @@ def drive(pipe: Connection) -> None:
         pipe.send(None)
 
 
-def _ray_tasks(task: Task, paths: List[str], where: str, folder: str) -> Iterator[_Done]:
+def _ray_tasks(work: Work, where: str, folder: str) -> Iterator[_Done]:
     """The results of all tasks, in order. Ray itself repeats tasks whose process or node is lost. Raises a Problem about the cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report to its makers
     try:
@@ -311,8 +328,8 @@ def _ray_tasks(task: Task, paths: List[str], where: str, folder: str) -> Iterato
         raise Problem(f"no Ray there: {_line(error)}", where or "ray") from None
     try:
         on_node = ray.remote(max_retries=RETRIES)(_on_node)
-        tasks: List[Any] = [on_node.remote(task, path, folder, __version__) for path in paths]
-        for number, path in enumerate(paths):
+        tasks: List[Any] = [on_node.remote(task, path, folder, __version__) for task, path in work]
+        for number, (_, path) in enumerate(work):
             try:
                 done = ray.get(tasks[number])
             except ray.exceptions.RayTaskError as error:  # it never began: the task itself raises nothing
@@ -325,16 +342,17 @@ def _ray_tasks(task: Task, paths: List[str], where: str, folder: str) -> Iterato
         ray.shutdown()
 
 
-def _by_ray(task: Task, paths: List[str], engine: Engine) -> Iterator[Tuple[int, _Done]]:
+def _by_ray(work: Work, engine: Engine) -> Iterator[Tuple[int, _Done]]:
     """As _by_processes()."""
     if engine.jobs:
         raise Problem("--jobs is for --engine local: Ray starts as many tasks as its nodes have processors")
-    for path in filter(is_inherited, paths):
+    for path in (path for _, path in work if is_inherited(path)):
         raise Problem("is open in this process only: --engine ray needs a file", path)
     end_tidily()
-    driver = _Process(drive, (task, paths, engine.where, os.getcwd()))
+    driver = _Process(drive)
     try:
-        for number in range(len(paths)):
+        driver.send((work, engine.where, os.getcwd()))
+        for number in range(len(work)):
             done = driver.receive()
             if isinstance(done, Problem):
                 raise done

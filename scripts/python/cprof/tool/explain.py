@@ -6,7 +6,9 @@ and advice. Then comes the breakdown of a step.
 
 Each moment of a step counts once. With a GPU it is computing, exposed communication, an exposed copy, or idle time by its cause: the
 CPU was late, a call waited for the GPU, data, between steps, other. Without a GPU it is operators, outside operators (Python), or waiting.
-The time of a finding is an upper bound. The first step of each trace and steps that compile are left out."""
+The time of a finding is an upper bound. The first step of each trace and steps that compile are left out.
+
+A folder of summaries (TRACE.summary) alone is explained by the parts of its steps, and by the ranks that the others wait for."""
 
 import argparse
 import functools
@@ -18,12 +20,14 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 from cprof.tool import BAD_INPUT, Problem, note
 from cprof.tool.collectives import Times, rank_of
 from cprof.tool.averages import format_memory
-from cprof.tool.engine import IN_THIS_PROCESS, Engine, Result, add_engine, each
+from cprof.tool.engine import IN_THIS_PROCESS, Engine, Result, Work, add_engine, each, over
 from cprof.tool.findings import Finding, Group, MOST_SHARE, full_memory, leaks, of_group, of_machines, ranked
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Facts, Trace, Window
 from cprof.tool.ranks import SCHEMA, Comparison, Table
 from cprof.tool.screen import data, put
+from cprof.tool.summary_file import SUFFIX
+from cprof.tool.summary_findings import told
 
 HELP = "explain why the steps take so long: findings ranked by the time that they could save"
 WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_memcpy": "copies", "cpu_late": "idle: CPU late",
@@ -32,6 +36,7 @@ WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_m
 
 STACKS_SLOW = "recorded with stacks, which slow the CPU: without them the GPU waits less, and there is less time in and between operators"
 OWN = ("operators", "outside", "waiting.data")  # parts of a rank without a GPU, except waiting for others
+LINES_SHOWN = 16  # of ranks and devices, of summaries
 SLOWED = {"launch-bound", "cpu-late", "cpu-operators", "tiny-operators", "python"}  # rules about CPU time, which stacks increase
 
 
@@ -66,6 +71,7 @@ def _finding(one: Finding) -> Dict[str, Any]:
 class Summary(NamedTuple):
     """The result of explained()."""
     data: Dict[str, Any]               # for --json
+    windows: Dict[str, List[Window]]   # by path
     groups: List[Group]
     findings: List[Finding]            # largest first
     ranks: Optional[Comparison]        # None for one rank
@@ -79,10 +85,10 @@ class _Read(NamedTuple):
     times: Optional[Times]
 
 
-def _read(path: str, several: bool, keep: Optional[Callable[[Trace], None]] = None, progress: bool = True) -> _Read:
+def _read(path: str, several: bool, keep: Optional[Callable[[Trace], None]] = None) -> _Read:
     """Reads a trace. several: also for a comparison with others. Raises a Problem."""
     times = Times(path) if several else None
-    trace = Trace(path, progress, times)
+    trace = Trace(path, True, times)
     for line in trace.notes:
         note(line, path)
     if not trace.windows:
@@ -96,7 +102,7 @@ class _Run:
     """The traces of a run, and what is wrong with the others."""
 
     def __init__(self, found: Iterable[Result]) -> None:
-        self.paths: List[str] = []
+        self.windows: Dict[str, List[Window]] = {}
         self.problems: List[Problem] = []
         self.rows: List[Dict[str, Any]] = []
         self.times: List[Times] = []
@@ -109,7 +115,7 @@ class _Run:
 
     def _add(self, path: str, order: int, read: _Read) -> None:
         rank = rank_of(read.facts.metadata, path, order)
-        self.paths.append(path)
+        self.windows[path] = read.windows
         for window in read.windows:
             self._parts.setdefault((rank, window.device), ([], read.facts))[0].append(window)
             self.rows.append(_row(window, rank, path))
@@ -201,17 +207,15 @@ def are_slowed(groups: List[Group], found: List[Finding]) -> bool:
     return any(one.rule in SLOWED for one in found) and any(group.facts.metadata.get("with_stack") for group in groups)
 
 
-def _show(groups: List[Group], found: List[Finding]) -> None:
+def _show(found: List[Finding], lines: Iterable[str]) -> None:
+    """Prints the findings. lines: about the steps."""
     if not found:
         put("nothing stands out")
     for number, one in enumerate(found, 1):
         put(f"{number}. {one.rule}: {one.title}; {amount(one)}")
     put()
-    for group in groups:
-        if group.counted:
-            put(mean_line(group))
-    if are_slowed(groups, found):
-        put(STACKS_SLOW)
+    for line in lines:
+        put(line)
     for number, one in enumerate(found, 1):
         steps = ", ".join(map(str, one.steps[:8])) + (", ..." if len(one.steps) > 8 else "")
         put(f"\n{number}. {one.rule} (rank {one.rank}, {one.device}{f', steps {steps}' if steps else ''})")
@@ -221,11 +225,21 @@ def _show(groups: List[Group], found: List[Finding]) -> None:
         put(f"   {one.advice}")
 
 
-def explained(paths: List[str], engine: Engine = IN_THIS_PROCESS, keep: Optional[Callable[[Trace], None]] = None, progress: bool = True) -> Summary:
+def explained(paths: List[str], engine: Engine = IN_THIS_PROCESS, keep: Optional[Callable[[Trace], None]] = None) -> Summary:
     """The findings about the traces of a run, except those that cannot be read. keep: called in this process with every trace, while it is in memory.
-    progress: shows it on a terminal. Raises a Problem if no trace can be read."""
-    read = _Run(each(functools.partial(_read, several=len(paths) > 1, keep=keep, progress=progress), paths, engine))
-    if not read.paths:
+    Raises a Problem if no trace can be read."""
+    return of_results(each(reading(paths, keep), engine))
+
+
+def reading(paths: List[str], keep: Optional[Callable[[Trace], None]] = None) -> Work:
+    """The tasks that read the traces of a run."""
+    return over(functools.partial(_read, several=len(paths) > 1, keep=keep), paths)
+
+
+def of_results(results: Iterable[Result]) -> Summary:
+    """As explained(), of the results of reading()."""
+    read = _Run(results)
+    if not read.windows:
         for problem in read.problems[:-1]:
             note(problem)
         raise read.problems[-1]
@@ -243,16 +257,36 @@ def explained(paths: List[str], engine: Engine = IN_THIS_PROCESS, keep: Optional
     first = [next(group for group in groups if group.rank == rank) for rank in sorted({group.rank for group in groups})]
     growing = [one for group in first for one in leaks(group) + full_memory(group)]
     listed = ranked(late + growing + [one for one in found if one.rank not in slow or one.rule in elsewhere])
-    summary = {"schema": SCHEMA, "time_unit": "ms", "traces": read.paths, "steps": read.rows, "findings": [_finding(one) for one in listed]}
-    return Summary(summary, groups, listed, ranks, read.problems)
+    summary = {"schema": SCHEMA, "time_unit": "ms", "traces": list(read.windows), "steps": read.rows, "findings": [_finding(one) for one in listed]}
+    return Summary(summary, read.windows, groups, listed, ranks, read.problems)
+
+
+def _of_summaries(paths: List[str], as_json: bool) -> int:
+    """Explains a run by its summaries alone."""
+    found = told(paths)
+    if as_json:
+        data(json.dumps(dict(found.data, findings=list(map(_finding, found.findings)), ranks=found.ranks and found.ranks.summary()), indent=1) + "\n")
+        return 0
+    note("by summaries alone: the operator, line or call behind a part is in the trace")
+    more = len(found.steps) - LINES_SHOWN
+    _show(found.findings, [one.text() for one in found.steps[:LINES_SHOWN]] + [f"and {more:,} more"] * (more > 0))
+    return 0
 
 
 def run(args: argparse.Namespace) -> int:
-    found = explained(traces_of(args.traces), args.engine)
+    """`cprof explain`"""
+    paths = traces_of(args.traces, summaries=True)
+    summaries = [path for path in paths if path.endswith(SUFFIX)]
+    if summaries == paths:
+        return _of_summaries(paths, args.json)
+    if summaries:
+        raise Problem("is a summary, and others are traces: name the ones or the others", summaries[0])
+    found = explained(paths, args.engine)
     for problem in found.problems:
         note(problem)
     if args.json:
         data(json.dumps(dict(found.data, ranks=found.ranks and found.ranks.summary()), indent=1) + "\n")
     else:
-        _show(found.groups, found.findings)
+        slowed = [STACKS_SLOW] * are_slowed(found.groups, found.findings)
+        _show(found.findings, [mean_line(group) for group in found.groups if group.counted] + slowed)
     return BAD_INPUT if found.problems else 0

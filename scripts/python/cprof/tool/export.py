@@ -8,32 +8,34 @@ The tables are `events`, `steps`, `findings` and `traces`. FOLDER/TABLE/run=RUN/
 the columns run and rank. The folder appears when it is whole. Needs pyarrow: pip install 'cprof[data]'."""
 
 import argparse
+import contextlib
 import functools
 import json
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+import tempfile
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from cprof._saved import lines_of
-from cprof.tool import Problem, arrow, moments, note, printable
+from cprof._untrusted import open_regular
+from cprof.tool import BAD_INPUT, Problem, arrow, moments, note, said
 from cprof.tool.collectives import rank_of
 from cprof.tool.dataset import CPU_TIMES, ENCODED_MOST, EVENTS, FINDINGS, GPU_TIMES, STEPS, TRACES, TableFile, encoded, place, write_mark
+from cprof.tool.engine import Engine, Result, Work, add_engine, attempt, each
 from cprof.tool.event_columns import CPU, EventColumns, Outline, as_text
-from cprof.tool.explain import explained
+from cprof.tool.explain import Summary, of_results, reading
 from cprof.tool.given import WITHIN, add_traces, traces_of
-from cprof.tool.output import appearing_folder, end_tidily
-from cprof.tool.progress import Progress, Relay
+from cprof.tool.output import appearing_folder, create, end_tidily
 from cprof.tool.reader import keep_out_pipes, open_trace
 from cprof.tool.screen import data
 from cprof.tool.spans import int_or_none
-from cprof.tool.workers import Job, in_processes
 
 HELP = "write events, steps and findings as tables in Parquet files, for DuckDB, pandas and Spark"
-MOST_JOBS = 8
 INT64_MOST = (1 << 63) - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_traces(parser)
+    add_engine(parser)
     parser.add_argument("-o", "--output", metavar="FOLDER", required=True, help="the folder of the tables, new or empty")
     parser.add_argument("--parquet", action="store_true", required=True, help="the format: Parquet, compressed by zstd")
 
@@ -52,13 +54,7 @@ class Written(NamedTuple):
     base: int            # nanoseconds
     spans: int           # events with a duration
     row: Dict[str, Any]  # of the table `traces`
-
-
-class Explained(NamedTuple):
-    """What explain_run() found."""
-    steps: List[Tuple[str, List[Dict[str, Any]]]]   # rows by path; times relative to the trace's base
-    findings: List[Tuple[int, Dict[str, Any]]]      # rows by rank
-    problems: List[Problem]                         # of traces that are left out
+    data: Optional[bytes] = None  # of the file, where it is not in the folder
 
 
 # ---- names of runs ----
@@ -84,7 +80,7 @@ def sources_of(paths: List[str]) -> List[Source]:
     names = [listed[os.path.dirname(path)].get(os.path.basename(path)) or os.path.basename(_folder_of(path)) or "run" for path in paths]
     folders: Dict[Tuple[str, int], Set[str]] = {}   # by name and rank
     for n, (path, name) in enumerate(zip(paths, names)):
-        with open_trace(path) as trace:
+        with contextlib.suppress(Problem, OSError), open_trace(path) as trace:  # its task tells
             folders.setdefault((name, rank_of(trace.head(), path, n)), set()).add(_folder_of(path))
     apart = {name for (name, _), of_rank in folders.items() if len(of_rank) > 1}
     found: List[Source] = []
@@ -103,19 +99,26 @@ def _short(run: str) -> str:
     return run
 
 
-# ---- one trace, or one run: each runs in a process of its own ----
+# ---- one trace ----
 
-def export_events(source: Source, output: str, tell: Callable[[int], Any]) -> Written:
-    """Writes the events of a trace into the file `output`."""
-    with Relay(tell) as progress:
-        outline = Outline(source.path, progress)
+def export_events(path: str, source: Source, folder: Optional[str]) -> Written:
+    """Writes the events of a trace into a file of the folder; None: into the result."""
+    with contextlib.ExitStack() as stack:
+        output = os.path.join(folder or stack.enter_context(tempfile.TemporaryDirectory()), f"{source.number}.parquet")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(output)  # an earlier try
+        outline = Outline(path)
         columns = EventColumns(outline, source.number)
-        with open_trace(source.path, progress) as trace, TableFile(output, EVENTS) as file:
+        with open_trace(path, True) as trace, TableFile(output, EVENTS) as table:
             trace.past_large = True
             for block in trace.blocks():
-                file.add(columns.batch(block))
+                table.add(columns.batch(block))
             metadata, notes, truncated = trace.metadata, trace.remarks(), trace.truncated
-    return Written(rank_of(metadata, source.path, source.order), outline.base, columns.spans, _trace_row(source, metadata, columns, notes, truncated))
+        written = Written(rank_of(metadata, path, source.order), outline.base, columns.spans, _trace_row(source, metadata, columns, notes, truncated))
+        if folder is None:
+            with open_regular(output) as file:
+                written = written._replace(data=file.read())
+        return written
 
 
 def _fitting(number: int) -> int:
@@ -145,22 +148,8 @@ def _trace_row(source: Source, metadata: Dict[str, Any], columns: EventColumns, 
             "lost": int_or_none(lost.get("total")), "losses": json.dumps(counts), "truncated": truncated, "notes": list(map(as_text, notes))}
 
 
-def explain_run(paths: List[str], tell: Callable[[int], Any] = lambda done: None) -> Explained:
-    """The steps and findings of a run."""
-    steps: List[Tuple[str, List[Dict[str, Any]]]] = []
-
-    def take(trace: moments.Trace) -> None:
-        steps.append((trace.path, [_step_row(window) for window in trace.windows]))
-
-    try:
-        found = explained(paths, keep=take, progress=False)
-    except Problem as problem:
-        return Explained([], [], [problem])
-    return Explained(steps, [(one.rank, _finding_row(one)) for one in found.findings], found.problems)
-
-
 def _step_row(window: moments.Window) -> Dict[str, Any]:
-    row = {"step": window.step, "device": window.device, "start_ns": window.start, "end_ns": window.end, "total_ns": window.total,
+    row = {"step": window.step, "device": as_text(window.device), "total_ns": window.total,
            "left_out": window.left_out or None}
     parts = window.parts
     if window.device == CPU:
@@ -178,56 +167,93 @@ def _finding_row(one: Any) -> Dict[str, Any]:
 
 # ---- all of them ----
 
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
+def _events(sources: List[Source], folder: str, results: Iterator[Result]) -> Tuple[Dict[int, Written], List[Problem]]:
+    """What became of the events of each trace, by number, and the problems of the others. Raises an OSError of an output, or a Problem if no trace
+    is left."""
+    written: Dict[int, Written] = {}
+    problems: List[Problem] = []
+    for source, one in zip(sources, results):
+        if isinstance(one.value, OSError):
+            if one.value.filename != source.path:
+                raise one.value
+            problems.append(Problem(said(one.value)))
+        elif one.problem:
+            problems.append(one.problem)
+        else:
+            written[source.number] = one.value
+    if not written:
+        for problem in problems[:-1]:
+            note(problem)
+        raise problems[-1]
+    return written, problems
 
 
-def _explained(sources: List[Source], written: List[Written], found: Explained) -> Explained:
+def _place_events(sources: List[Source], folder: str, written: Dict[int, Written]) -> None:
+    """Moves the files of the events to their places, and adds the rows about the traces."""
+    for source in sources:
+        one = written[source.number]
+        output = place(folder, EVENTS, source.run, one.rank, source.number)
+        if one.data is None:
+            os.rename(os.path.join(folder, f"{source.number}.parquet"), output)
+        else:
+            with create(output) as file:
+                file.write(one.data)
+        _write(folder, TRACES, source.run, one.rank, source.number, [one.row])
+
+
+def _explained(results: List[Result], written: List[Written]) -> Optional[Summary]:
     """The steps and findings of a run. Notes traces that `cprof explain` refuses because they hold no span, if there are others. Raises another
     Problem."""
-    empty = tuple(printable(source.path) + ": " for source in sources if not written[source.number].spans)
-    for problem in found.problems:
-        if not str(problem).startswith(empty) or len(empty) == len(sources):
-            raise problem
-        note(f"{problem}: it has neither steps nor findings")
-    return found
+    if not any(one.spans for one in written):
+        raise results[-1].problem or AssertionError("explained without a span")
+    for result, one in zip(results, written):
+        if result.problem and one.spans:
+            raise result.problem
+        if result.problem:
+            note(f"{result.problem}: it has neither steps nor findings")
+    return of_results(result for result in results if not result.problem)
 
 
-def export(paths: List[str], folder: str) -> None:
-    """Writes the dataset of these traces into an empty folder."""
+def export(paths: List[str], folder: str, engine: Engine = Engine()) -> List[Problem]:
+    """Writes the dataset of these traces into an empty folder. Returns the problems of traces that are left out."""
     for path in paths:
         keep_out_pipes(path, "an export")
     sources = sources_of(list(dict.fromkeys(paths)))
     runs: Dict[str, List[Source]] = {}
     for source in sources:
         runs.setdefault(source.run, []).append(source)
-    files = [os.path.join(folder, f"{source.number}.parquet") for source in sources]
-    jobs = [Job(of_run[0].path, 0, functools.partial(explain_run, [source.path for source in of_run])) for of_run in runs.values()]
-    jobs += [Job(source.path, 2 * _size(source.path), functools.partial(export_events, source, file)) for source, file in zip(sources, files)]
-    with Progress("exporting", sum(job.size for job in jobs)) as progress:
-        done = in_processes(jobs, min(len(os.sched_getaffinity(0)), MOST_JOBS), progress)
-    written: List[Written] = done[len(runs):]
-    for source, file, one in zip(sources, files, written):
-        os.rename(file, place(folder, EVENTS, source.run, one.rank, source.number))
-        _write(folder, TRACES, source.run, one.rank, source.number, [one.row])
-    for of_run, found in zip(runs.values(), done):
-        _write_explained(folder, of_run, written, _explained(of_run, written, found))
+    here = folder if engine.where == "local" else None  # the nodes of a cluster may have other disks
+    work: Work = [(functools.partial(attempt, functools.partial(export_events, source=source, folder=here)), source.path) for source in sources]
+    for of_run in runs.values():
+        work += reading([source.path for source in of_run])
+    with contextlib.closing(each(work, engine)) as results:
+        written, problems = _events(sources, folder, results)
+        for of_run in runs.values():
+            found = [(source, next(results)) for source in of_run]
+            found = [(source, one) for source, one in found if source.number in written]
+            if found:
+                _write_run(folder, [source for source, _ in found], [one for _, one in found], written)
     write_mark(folder)
+    return problems
 
 
-def _write_explained(folder: str, sources: List[Source], written: List[Written], found: Explained) -> None:
-    by_path, run = dict(found.steps), sources[0].run
+def _write_run(folder: str, sources: List[Source], results: List[Result], written: Dict[int, Written]) -> None:
+    """Writes the tables of a run. results: of reading() its traces."""
+    found = _explained(results, [written[source.number] for source in sources])
+    _place_events(sources, folder, written)
+    _write_explained(folder, sources, written, found)
+
+
+def _write_explained(folder: str, sources: List[Source], written: Dict[int, Written], found: Summary) -> None:
+    run = sources[0].run
     for source in sources:
         one = written[source.number]
-        rows = [dict(row, trace=source.number, start_ns=_fitting(row["start_ns"] + one.base), end_ns=_fitting(row["end_ns"] + one.base),
-                     device=as_text(row["device"])) for row in by_path.get(source.path, [])]
+        rows = [dict(_step_row(window), trace=source.number, start_ns=_fitting(window.start + one.base), end_ns=_fitting(window.end + one.base))
+                for window in found.windows.get(source.path, [])]
         _write(folder, STEPS, run, one.rank, source.number, rows)
     by_rank: Dict[int, List[Dict[str, Any]]] = {written[source.number].rank: [] for source in sources}
-    for rank, row in found.findings:
-        by_rank.setdefault(rank, []).append(row)
+    for finding in found.findings:
+        by_rank.setdefault(finding.rank, []).append(_finding_row(finding))
     for rank, rows in by_rank.items():
         _write(folder, FINDINGS, run, rank, sources[0].number, rows)
 
@@ -243,6 +269,8 @@ def run(args: argparse.Namespace) -> int:
     arrow.need("pyarrow")
     paths = traces_of(args.traces)
     with appearing_folder(args.output) as folder:
-        export(paths, folder)
+        problems = export(paths, folder, args.engine)
+    for problem in problems:
+        note(problem)
     data(args.output + "\n")
-    return 0
+    return BAD_INPUT if problems else 0

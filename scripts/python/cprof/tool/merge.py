@@ -26,18 +26,18 @@ import hashlib
 import itertools
 import json
 import os
-from typing import Any, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from cprof._untrusted import open_regular
 from cprof.tool import TOO_DEEP, Problem, archive, note, screen
 from cprof.tool.chosen_events import COUNTER, Choice, Filter, categories_of, Ranges, is_in, ranges_of, shares
 from cprof.tool.collectives import Clock, Times, base_of, by_rank, clocks, ns_of, rank_of
+from cprof.tool.engine import Engine, attempt, each
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.lines import Forms, LineTrace, NotLines, move
 from cprof.tool.output import appearing, create, end_tidily, keep_apart
-from cprof.tool.progress import Progress, Relay
+from cprof.tool.progress import Progress
 from cprof.tool.reader import MERGED, RANK_PIDS, keep_out_pipes, open_trace
-from cprof.tool.workers import Job, in_processes
 
 HELP = "make one trace of the traces of several ranks"
 GPUS = 4096           # pids below are GPUs in traces of torch.profiler and cprof
@@ -82,7 +82,7 @@ class Part(NamedTuple):
     limit: float = LARGE       # bytes of text
 
 
-class TooLarge(Exception):
+class TooLarge(Problem):
     """The merged trace would have more than the limit."""
 
 
@@ -234,7 +234,7 @@ def _from_lines(part: Part, rewriter: Rewriter, out: Any, progress: Progress) ->
 
 def _within(part: Part, size: int) -> int:
     if size > part.limit:
-        raise TooLarge
+        raise TooLarge("is too large", part.path)
     return size
 
 
@@ -266,17 +266,15 @@ def _spans_of(part: Part) -> Optional[List[Tuple[int, int]]]:
     return [(start - times.base, end - times.base) for n, (start, end) in times.steps.items() if is_in(n, steps)]
 
 
-def write_part(job: Any, tell: Optional[Callable[[int], Any]] = None) -> Done:
-    """Writes a part's events, each followed by a comma. Of several parts, each runs in a process of its own, which now and then calls `tell` with the
-    bytes read."""
-    part, output = job
+def write_part(path: str, part: Part, output: str) -> Done:
+    """Writes a part's events, each followed by a comma."""
     for as_lines in (True, False) if part.choice.is_all else (False,):
         rewriter = Rewriter(part)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(output)  # an earlier try
         with create(output) as raw, gzip.GzipFile("", "wb", LEVEL, raw, 0) if part.gzip else contextlib.nullcontext(raw) as out:
             try:
-                with Relay(tell) if tell else Progress(os.path.basename(part.path), _size(part.path)) as progress:
+                with Progress(os.path.basename(path), _size(path)) as progress:
                     done = (_from_lines if as_lines else _from_json)(part, rewriter, out, progress)
             except NotLines:
                 continue
@@ -397,16 +395,15 @@ def _otherwise_numbered(parts: List[Part], done: List[Done]) -> List[Part]:
 
 
 def _write(parts: List[Part], folder: str, jobs: int) -> List[Done]:
-    work = [(part, os.path.join(folder, str(part.index))) for part in parts]
-    if jobs == 1:
-        done: List[Done] = []
-        for job in work:
-            done.append(write_part(job))
+    tasks = [functools.partial(write_part, part=part, output=os.path.join(folder, str(part.index))) for part in parts]
+    done: List[Done] = []
+    with contextlib.closing(each([(functools.partial(attempt, task), part.path) for task, part in zip(tasks, parts)], Engine(jobs=jobs))) as results:
+        for one in results:
+            if one.problem or isinstance(one.value, OSError):
+                raise one.problem or one.value
+            done.append(one.value)
             _within(parts[0], sum(one.size for one in done))
-        return done
-    with Progress("merging", sum(_size(part.path) for part in parts)) as progress:
-        return in_processes([Job(job[0].path, _size(job[0].path), functools.partial(write_part, job)) for job in work], jobs, progress,
-                            lambda done: _within(parts[0], sum(one.size for one in done if one)))
+    return done
 
 
 def _size(path: str) -> int:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress line on a terminal, for commands that take longer than a second."""
 
-import io
 import sys
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 from cprof._untrusted import printable
 
@@ -67,15 +66,3 @@ class Progress:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-class Relay(Progress):
-    """Passes the work that is done to a function, now and then, instead of a terminal."""
-
-    def __init__(self, tell: Callable[[int], Any]) -> None:
-        super().__init__("", stream=io.StringIO())
-        self._tell, self._next = tell, time.monotonic() + EVERY_S
-
-    def _show(self) -> None:
-        self._next = time.monotonic() + EVERY_S
-        self._tell(self._done)

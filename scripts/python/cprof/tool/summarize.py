@@ -21,7 +21,7 @@ from cprof._untrusted import printable
 from cprof.tool import BAD_INPUT, Problem, __version__, note
 from cprof.tool.averages import SUMS, Averages
 from cprof.tool.collectives import Times, rank_of, world_of
-from cprof.tool.engine import add_engine, each
+from cprof.tool.engine import add_engine, each, over
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import SYNC, Trace, Window
 from cprof.tool.output import appearing
@@ -226,7 +226,7 @@ def run(args: argparse.Namespace) -> int:
     if folder is not None:
         _keep_apart(paths, folder)
     code = 0
-    for path, text, problem in each(functools.partial(_made, folder=folder), paths, args.engine):
+    for path, text, problem in each(over(functools.partial(_made, folder=folder), paths), args.engine):
         target = _target(path, folder)
         try:
             if problem is not None:
