@@ -35,7 +35,7 @@ MEANT = {
         "priority": NEWER, "channel": NEWER, "channel_type": NEWER,
         "graph id": GRAPH, "graph node id": GRAPH,
         "captured by": "the operator that captured the graph's node; Kineto knows only who launched the graph",
-        "captured in": "its name", "captured module": "its module",
+        "captured in": "its name",
     },
     "gpu_memcpy": {"channel": NEWER, "channel_type": NEWER},
     "gpu_memset": {"channel": NEWER, "channel_type": NEWER},

@@ -10,6 +10,7 @@ import pytest
 
 import support
 import tool
+from cprof.tool.thread_states import line_of
 from test_command_merge import training
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
@@ -324,3 +325,12 @@ def test_names_a_planted_fault_of_a_program_first(fault, size, rule, said, tmp_p
     rules = [one for one in rules if one != "outlier-steps" or rule == one]
     assert rules[:1] == ([rule] if rule else []), found["findings"]
     assert not rule or said in next(one["title"] for one in found["findings"] if one["rule"] == rule), found["findings"]
+
+
+def test_generated_code_is_no_line_of_the_program():
+    """The innermost frame of an operator that Inductor calls is in a file of its cache."""
+    cache = "/tmp/torchinductor_me/nq/cnq4nyok57nug36fu24fi767d4ht2czg7bojv2efsfdke35wlnlt.py"
+    frames = [f"{cache}(145): call", "torch/_inductor/output_code.py(763): __call__", "torch/_dynamo/eval_frame.py(1446): _fn", "c.py(9): forward",
+              "torch/nn/modules/module.py(1789): _call_impl", "c.py(16): <module>"]
+    assert line_of(frames) == "c.py(9): forward"
+    assert line_of([frame.replace("/nq/", "/ab/") for frame in frames]) == frames[0].replace("/nq/", "/ab/"), "a name like that alone"

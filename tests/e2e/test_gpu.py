@@ -150,6 +150,22 @@ def test_gpu_work_has_the_innermost_ranges_id(tmp_path):
     assert shadow["inner"] == (span_ns(fills[1])[0], span_ns(fills[2])[1])
 
 
+def test_xla_names_the_instruction_of_its_work(tmp_path):
+    """XLA's NVTX ranges tell the instruction and the module of what they launch, also when they capture it into a graph."""
+    trace = gpu_python(PRELUDE + """
+push(b"TSL:XlaModule:#prefix=jit(step)/jit(main),hlo_module=jit_step,program_id=3#")
+push(b"TSL:Thunk:#name=not_hlo_op=x,hlo_op=loop_multiply_fusion,unique_hlo_op_id=4#"); fill(); pop()
+push(b"TSL:Thunk:#hlo_op=copy.2#"); fill(); pop()
+push(b"TSL:Thunk:#hlo_op=command_buffer#"); push(b"TSL:Thunk:#hlo_op=add.7#"); graph, exec_ = capture(); pop(); launch(exec_, 1); pop()
+fill(); pop(); fill()
+ok(rt.cudaStreamSynchronize(stream))
+""", tmp_path)
+    args = [e["args"] for e in sorted(events(trace, ph="X", cat="gpu_memset"), key=lambda e: e["ts"])]
+    assert [(one.get("hlo_op"), one.get("hlo_module")) for one in args] == [("loop_multiply_fusion", "jit_step"), ("copy.2", "jit_step"), ("add.7", "jit_step"),
+                                                                           (None, "jit_step"), (None, None)]
+    assert args[2]["captured in"] == "TSL:Thunk:#hlo_op=add.7#"
+
+
 # ---- windows -----------------------------------------------------------------------------------------------
 
 

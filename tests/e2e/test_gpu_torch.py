@@ -10,6 +10,7 @@ import pytest
 
 import consumers
 import support
+from conftest import matrix
 from cprof.tool.moments import Trace
 from cprof.tool.operators import Operators
 from gpu_runs import ENVIRONMENT, PROGRAMS, SIM, lost, needed
@@ -156,3 +157,46 @@ def operators_of(path):
     found = Operators()
     found.add(Trace(str(path)))
     return found
+
+
+# ---- compiled code ----
+
+COMPILED = """
+import ctypes, os, torch
+gpu = ctypes.CDLL(os.environ["GPU_LIBRARY"])
+@torch.library.custom_op("simulated::work", mutates_args=())
+def work(x: torch.Tensor) -> torch.Tensor:
+    assert gpu.gpu_work_13(2) == 13000
+    return x.clone()
+work.register_fake(torch.empty_like)
+work.register_autograd(lambda ctx, grad: torch.ops.simulated.work(grad))
+class Block(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.simulated.work(x).sin() * 2
+net = torch.nn.Sequential(Block(), Block())
+weight = torch.nn.Parameter(torch.ones(4))
+step = torch.compile(net, backend=os.environ["BACKEND"])
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(10):
+    step(weight).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("backend", matrix(["aot_eager", "inductor"]))
+def test_kernels_of_compiled_code_have_a_region_and_a_line(tmp_path, backend):
+    """All of their time has the compiled region and the line of the script that calls it."""
+    script = tmp_path / "compiled.py"
+    script.write_text(COMPILED)
+    env = {**ENVIRONMENT, "GPU_LIBRARY": str(PROGRAMS / "libgpu13.so"), "BACKEND": backend}
+    result = support.run([sys.executable, script], tmp_path, WAIT=4, WARMUP=1, ACTIVE=3, WITH_STACK=1, env=env)
+    assert result.rc == 0 and len(result.traces) == 1, result.err
+    trace = support.load(result.traces[0])
+    regions = [support.span_ns(e) for e in rows(trace, "cpu_op") if e["name"].startswith(("Torch-Compiled Region", "CompiledFunctionBackward"))]
+    launches = [support.span_ns(e) for e in rows(trace, "cuda_runtime", "cudaLaunchKernel")]
+    assert len(launches) == 3 * 2 * 2 * 2 and all(any(start <= at[0] and at[1] <= end for start, end in regions) for at in launches)
+    places = [sums.place for _, sums in operators_of(result.traces[0]).work()]
+    called = COMPILED[:COMPILED.index("step(weight)")].count("\n") + 1
+    assert {(place.name, place.line) for place in places} <= {(name, f"compiled.py({called}): <module>") for name in (
+        "Torch-Compiled Region: 0/0", "CompiledFunctionBackward")}, places

@@ -5,6 +5,7 @@
 #include "writer/join/ranges.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "writer/base/base.h"
 #include "writer/record/record.h"
@@ -28,6 +29,7 @@ struct range {
     uint64_t id;
     const char *name;
     uint32_t name_len;
+    bool is_xla; /* its name tells of an instruction or a module of XLA's */
 };
 
 static struct range *ranges; /* by number; the newest replaces the oldest */
@@ -36,6 +38,7 @@ static uint32_t last;        /* the last number given */
 static struct extent *extents;
 static uint32_t n_extents, room; /* extents[0] is not used */
 static uint64_t refused;
+static bool any_xla; /* some range was of XLA's */
 
 static struct range *range_at(uint32_t number)
 {
@@ -84,7 +87,9 @@ static uint32_t add_range(const struct note *note, uint32_t parent)
                         .chain = *head,
                         .id = note->id,
                         .name = note->name,
-                        .name_len = note->name_len};
+                        .name_len = note->name_len,
+                        .is_xla = memmem(note->name, note->name_len, "hlo_", 4) != NULL};
+    any_xla |= r->is_xla;
     *head = number;
     return number;
 }
@@ -151,6 +156,44 @@ void ranges_extend(uint32_t range, uint64_t window, uint32_t device, uint32_t st
 {
     for (struct range *r = range_at(range); r; r = range_at(r->parent))
         extend_one(r, window, device, stream, start, end);
+}
+
+/* The value of `key` in a name such as `Thunk:#name=a,hlo_op=b#`. */
+static struct text value_of(const char *name, uint32_t len, const char *key)
+{
+    size_t key_len = strlen(key);
+    const char *end = name + len;
+    for (const char *at = name; (at = memmem(at, (size_t)(end - at), key, key_len)); at++) {
+        if (at == name || (at[-1] != '#' && at[-1] != ','))
+            continue;
+        const char *value = at + key_len, *p = value;
+        while (p < end && *p != ',' && *p != '#')
+            p++;
+        return (struct text){value, (uint32_t)(p - value)};
+    }
+    return (struct text){NULL, 0};
+}
+
+struct hlo ranges_hlo_of(const char *name, uint32_t len)
+{
+    return (struct hlo){value_of(name, len, "hlo_op="), value_of(name, len, "hlo_module=")};
+}
+
+struct hlo ranges_hlo(uint32_t range)
+{
+    struct hlo found = {.op.len = 0};
+    for (struct range *r = any_xla ? range_at(range) : NULL; r; r = range_at(r->parent)) {
+        struct hlo own = {.op.len = 0};
+        if (r->is_xla)
+            own = ranges_hlo_of(r->name, r->name_len);
+        if (!found.op.len)
+            found.op = own.op;
+        if (!found.module.len)
+            found.module = own.module;
+        if (found.op.len && found.module.len)
+            break;
+    }
+    return found;
 }
 
 void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void *), void *arg)

@@ -26,6 +26,18 @@ uint32_t ranges_of(struct timeline *t, struct note *note);
 void ranges_extend(uint32_t range, uint64_t window, uint32_t device, uint32_t stream,
                    uint64_t start, uint64_t end);
 
+/* What XLA calls some work. Not terminated; length 0: unknown. */
+struct hlo {
+    struct text op, module;
+};
+
+/* The instruction and the module of the innermost ranges that tell any: XLA's NVTX ranges
+ * `Thunk:#hlo_op=...#` and `XlaModule:#hlo_module=...#`. */
+struct hlo ranges_hlo(uint32_t range);
+
+/* The same, of a range's name alone. */
+struct hlo ranges_hlo_of(const char *name, uint32_t len);
+
 /* Removes the extents of the window and gives each to each(), unless that is NULL. */
 void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void *), void *arg);
 

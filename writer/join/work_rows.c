@@ -59,10 +59,17 @@ void work_row(const struct join_windows *in, struct window *w, struct call *c,
     if (maker) {
         link.flops = r->kind == GPU_KERNEL ? nodes_flops(maker) : 0;
         link.captured_by = maker->span;
-        link.captured_name = maker->name;
-        link.captured_name_len = maker->name_len;
+        link.captured_name = (struct text){maker->name, maker->name_len};
         link.captured_module = maker->module;
     }
+    struct hlo hlo = ranges_hlo(c->range);
+    if (maker && maker->name) {
+        struct hlo captured = ranges_hlo_of(maker->name, maker->name_len);
+        if (captured.op.len)
+            hlo.op = captured.op;
+    }
+    link.hlo_op = hlo.op;
+    link.hlo_module = hlo.module;
     struct transfer transfer;
     uint64_t sent = maker ? maker->transfer : c->collective;
     if (r->kind == GPU_KERNEL && collective_stats_find(sent, &transfer))

@@ -244,30 +244,36 @@ static char *put_copy(char *p, const struct gpu_record *r, const struct json_pla
     return p;
 }
 
-/* Appends which span captured the node of a graph. Returns where the event continues; NULL: no
+/* Appends a text of the program. Returns where the event continues; NULL: no
  * room. */
+static char *put_text(struct buf *b, char *p, const char *key, const struct text *text)
+{
+    if (!text->len || !p)
+        return p;
+    end_at(b, put_literal(p, ", \""));
+    buf_puts(b, key);
+    buf_puts(b, "\": ");
+    json_string(b, text->at, text->len);
+    return buf_room(b, GPU_ROOM);
+}
+
+/* Appends which span captured the node of a graph. Returns as put_text(). */
 static char *put_capture(struct buf *b, char *p, const struct json_link *link)
 {
     if (link->captured_by != 0) {
         p = put_literal(p, ", \"captured by\": ");
         p = put_id(p, link->captured_by);
     }
-    if (link->captured_name) {
-        end_at(b, put_literal(p, ", \"captured in\": "));
-        json_string(b, link->captured_name, link->captured_name_len);
-        p = buf_room(b, GPU_ROOM);
-    }
-    uint32_t len;
-    const char *module = link->captured_module ? modules_path(link->captured_module, &len) : NULL;
-    if (module && p) {
-        end_at(b, put_literal(p, ", \"captured module\": "));
-        json_string(b, module, len);
-        p = buf_room(b, GPU_ROOM);
-    }
-    return p;
+    struct text module = {NULL, 0};
+    if (link->captured_module)
+        module.at = modules_path(link->captured_module, &module.len);
+    if (!module.at)
+        module.len = 0;
+    p = put_text(b, p, "captured in", &link->captured_name);
+    return put_text(b, p, "captured module", &module);
 }
 
-/* Appends the transfer of a communication library's kernel. Returns as put_capture(). */
+/* Appends the transfer of a communication library's kernel. Returns as put_text(). */
 static char *put_transfer(struct buf *b, char *p, const struct json_link *link,
                           const struct json_place *at)
 {
@@ -342,6 +348,8 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
             p = put_copy(p, r, at);
         }
         p = put_capture(b, p, link);
+        p = put_text(b, p, "hlo_op", &link->hlo_op);
+        p = put_text(b, p, "hlo_module", &link->hlo_module);
         p = put_transfer(b, p, link, at);
     }
     if (p && link->flops != 0) {

@@ -130,12 +130,12 @@ class _Work:
         self.columns = Columns()
         new = self.columns.new
         self.start, self.end, self.correlation, self.level, self.device, self.name = new("q"), new("q"), new("q"), new("b"), new("i"), new("i")
-        self.captured = new("i")
+        self.maker = new("i")
         self.call_correlation, self.call_start, self.call_end, self.call_place, self.call_name = new("q"), new("q"), new("q"), new("i"), new("i")
         self.pageable, self.seen = new("q"), 0
         self.devices: Dict[str, int] = {}
         self.kernels: Dict[str, int] = {}
-        self.makers: Dict[Tuple[str, str], int] = {}   # operator and module that were captured, of nodes of CUDA graphs
+        self.makers: Dict[Tuple[str, str], int] = {}   # operator and module, where the work itself names them: nodes of CUDA graphs, and XLA's kernels
         self.places: Dict[Any, int] = {}
         self.names: Dict[str, int] = {}
         self.stacks: Dict[Tuple[int, int], str] = {}   # of calls that wait: (place, start)
@@ -159,8 +159,8 @@ class _Work:
             self.level.append(level)
             self.device.append(self.devices.setdefault(text_of(args.get("device", event.get("pid"))), len(self.devices)))
             self.name.append(self.kernels.setdefault(name, len(self.kernels)))
-            captured = text_of(args.get("captured in", "")), text_of(args.get("captured module", ""))
-            self.captured.append(self.makers.setdefault(captured, len(self.makers)))
+            maker = text_of(args.get("hlo_op") or args.get("captured in", "")), text_of(args.get("hlo_module") or args.get("captured module", ""))
+            self.maker.append(self.makers.setdefault(maker, len(self.makers)))
             if level == 2 and PAGEABLE.search(name):
                 self.pageable.append(correlation)
         self.seen += 1
@@ -185,7 +185,7 @@ class _Work:
         whole = self.columns.whole
         columns = Columns()
         for names, key in ((("call_correlation", "call_start", "call_end", "call_place", "call_name"), "call_correlation"),
-                           (("start", "end", "correlation", "level", "device", "name", "captured"), "start")):
+                           (("start", "end", "correlation", "level", "device", "name", "maker"), "start")):
             found = [whole(getattr(self, name)) for name in names]
             by, ordered = whole(getattr(self, key)), [columns.new(typecode) for typecode in ("qqqii" if key != "start" else "qqqbiii")]
             for n, i in enumerate(in_order(len(by), by.__getitem__)):
@@ -197,7 +197,7 @@ class _Work:
                 setattr(self, name, target)
         columns.finish()
         for name in ("call_correlation", "call_start", "call_end", "call_place", "call_name", "start", "end", "correlation", "level", "device", "name",
-                     "captured"):
+                     "maker"):
             setattr(self, name, columns.whole(getattr(self, name)))
         self.pageable = whole(self.pageable)
 
@@ -328,12 +328,12 @@ class Trace:
     # ---- operators, kernels and steps ----
 
     def launched(self) -> Iterator[Tuple[str, Cause, int]]:
-        """(name, launching cause, duration) of all work of the devices. For a node of a CUDA graph that is the operator that was captured."""
+        """(name, launching cause, duration) of all work of the devices. Of a node of a CUDA graph the cause is what was captured."""
         work, names = self.work, list(self.work.kernels)
         makers = [Cause("operator", name, module=module) if name or module else None for name, module in work.makers]
         for i in range(len(work.start)):
             call = work.call_of(work.correlation[i])
-            cause = makers[work.captured[i]] or NOBODY
+            cause = makers[work.maker[i]] or NOBODY
             if call is not None and cause is NOBODY:
                 timeline = self._timeline(self._place(work.call_place[call]))
                 cause = timeline.cause(timeline.number_at(work.call_start[call]))

@@ -16,7 +16,9 @@ from cprof.tool.steps import STEPS
 DATA = "enumerate(DataLoader)#"
 OPTIMIZER = "Optimizer."
 COLLECTIVE = re.compile(r"c10d::|record_param_comms$|gloo:|mpi:|ucc:|P?MPI_")
-_FRAMES_OF_OTHERS = re.compile(r"^(<|torch/|threading\.py|multiprocessing/|importlib/|.*/site-packages/|nn\.Module: |runpy\.py|contextlib\.py)|^[^ ]+ \([^()]*\.so|\.so\)$")
+# Code that Inductor generates is in a file whose name begins with "c", in a folder of the two letters behind that.
+_FRAMES_OF_OTHERS = re.compile(r"^(<|torch/|threading\.py|multiprocessing/|importlib/|.*/site-packages/|nn\.Module: |runpy\.py|contextlib\.py)|"
+                               r"^(?:.*/)?(?P<two>[a-z2-7]{2})/c(?P=two)[a-z2-7]{49}\.py\(|^[^ ]+ \([^()]*\.so|\.so\)$")
 _LINE = re.compile(r".*\(\d+\): ")
 FORWARD_MOST = 1 << 16    # sequence numbers whose forward operators are kept
 

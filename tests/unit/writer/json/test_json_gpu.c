@@ -112,8 +112,7 @@ START_TEST(writes_a_graph_kernel)
     r.kernel.queued_ns = 800;
     struct json_link link = {.external_id = 1,
                              .captured_by = 2,
-                             .captured_name = "aten::\"mm\"",
-                             .captured_name_len = 10,
+                             .captured_name = {"aten::\"mm\"", 10},
                              .captured_module = modules_id("Net.mlp", 7)};
     const char *text = work_text(&r, &link);
     ck_assert_ptr_nonnull(strstr(text, "\"queued\": 800, "));
@@ -474,13 +473,12 @@ static void put_any(struct buf *b, struct gpu_record *r)
 {
     struct json_place at = {(uint32_t)next_random(), UINT32_MAX, (int64_t)next_random(),
                             (int64_t)next_random()};
-    struct json_link link = {next_random(),
-                             next_random() % 2 * UINT64_MAX,
-                             r->name,
-                             r->name_len,
-                             (uint32_t)next_random(),
-                             NULL,
-                             next_random() % 2 * next_random()};
+    struct json_link link = {.external_id = next_random(),
+                             .captured_by = next_random() % 2 * UINT64_MAX,
+                             .captured_name = {r->name, r->name ? r->name_len : 0},
+                             .captured_module = (uint32_t)next_random(),
+                             .hlo_op = {r->name, r->name ? r->name_len : 0},
+                             .flops = next_random() % 2 * next_random()};
     struct json_wait wait = {(int64_t)next_random(), INT64_MIN};
     switch (next_random() % 9) {
     case 0:
