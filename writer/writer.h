@@ -296,6 +296,7 @@ struct trace_identity {
 struct saved_trace {
     const char *path;              /* absolute; valid during the call */
     struct file_identity file;     /* as written; its name may have changed since */
+    struct file_identity summary;  /* likewise, PATH.summary; inode 0: none */
     int64_t first_step, last_step; /* last_step: the last whole step; first_step - 1: none */
     struct train_time time;        /* where training stood at the end */
     /* Number of the window in this process, in order of beginning, from 1. A window that waits for

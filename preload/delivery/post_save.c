@@ -27,10 +27,12 @@
 struct item {
     struct item *next;
     struct saved_file file;
-    char *remote; /* name of the upload, or NULL; owned */
+    struct file_identity summary; /* the file beside it; inode 0: none */
+    char *remote;                 /* name of the upload, or NULL; owned */
     char variables[VARIABLES][PATH_MAX + 32];
     unsigned tries;
-    bool failed; /* its upload or command failed: the file stays */
+    bool of_summary; /* the trace is uploaded, and its summary follows */
+    bool failed;     /* its upload or command failed: the file stays */
 };
 
 static enum { IDLE, UPLOADING, PAUSING, COMMANDING } stage;
@@ -196,7 +198,7 @@ static void enqueue(const struct saved_trace *trace, const struct saved_file *fi
         free(remote);
         return;
     }
-    *item = (struct item){.file = *file, .remote = remote};
+    *item = (struct item){.file = *file, .summary = trace->summary, .remote = remote};
     fill_variables(item, trace);
     *end = item;
     end = &item->next;
@@ -244,7 +246,8 @@ static void upload_failed(struct item *item, const char *why)
 {
     item->failed = true;
     if (upload_failures++ == 0)
-        log_warn("%s: the upload failed: %s; the file stays", saved_shown(item->file.path), why);
+        log_warn("%s%s: the upload failed: %s; the file stays", saved_shown(item->file.path),
+                 item->of_summary ? SUMMARY_SUFFIX : "", why);
 }
 
 static void command_failed(struct item *item, const char *what)
@@ -310,6 +313,7 @@ static void start_command(void)
 
 static void start_upload(void)
 {
+    static char path[PATH_MAX + sizeof SUMMARY_SUFFIX], name[sizeof path];
     static const char *const words[] = {curl, "--disable", "--config", "-", NULL};
     static const char *const secrets[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
                                           "AWS_SESSION_TOKEN", "CPROF_REMOTE_URL"};
@@ -321,17 +325,21 @@ static void start_upload(void)
         start_command();
         return;
     }
-    uploads += item->tries == 0;
+    const char *suffix = item->of_summary ? SUMMARY_SUFFIX : "";
+    snprintf(path, sizeof path, "%s%s", item->file.path, suffix);
+    snprintf(name, sizeof name, "%s%s", item->remote, suffix);
+    uploads += item->tries == 0 && !item->of_summary;
     item->tries++;
     input = malloc(SPAWN_INPUT_MOST);
-    size_t len = input ? upload_config(config->remote_url, item->remote, child_env_get, input,
+    size_t len = input ? upload_config(config->remote_url, name, child_env_get, input,
                                        SPAWN_INPUT_MOST, &why)
                        : 0;
-    request = (struct spawn_request){.argv = words,
-                                     .input = input,
-                                     .input_len = len,
-                                     .file = item->file.path,
-                                     .identity = item->file.identity};
+    request =
+        (struct spawn_request){.argv = words,
+                               .input = input,
+                               .input_len = len,
+                               .file = path,
+                               .identity = item->of_summary ? item->summary : item->file.identity};
     stage = UPLOADING;
     if (len > 0 && run(&request, secrets, sizeof secrets / sizeof secrets[0]))
         return;
@@ -351,8 +359,14 @@ static void upload_ended(const struct spawn_result *result)
         int status = WIFEXITED(result->status) ? WEXITSTATUS(result->status) : -1;
         switch (upload_judge(status, result->text, why, sizeof why)) {
         case UPLOAD_DONE:
-            log_debug("%s: uploaded as %s", item->file.path, item->remote);
-            break;
+            log_debug("%s: uploaded as %s%s", item->file.path, item->remote,
+                      item->of_summary ? SUMMARY_SUFFIX : "");
+            if (item->of_summary || item->summary.inode == 0)
+                break;
+            item->of_summary = true;
+            item->tries = 0;
+            start_upload();
+            return;
         case UPLOAD_AGAIN:
             if (item->tries < UPLOAD_TRIES && !gave_up) {
                 log_debug("%s: upload, try %u: %s", item->file.path, item->tries, why);

@@ -4,8 +4,8 @@
  * and the deletion of old traces. One trace after the other. Uploads and commands are separate
  * programs (spawn.h), which the cprof thread checks between its passes.
  *
- *   upload     CPROF_REMOTE_URL, with up to UPLOAD_TRIES tries. After a failure the file stays,
- *              whatever CPROF_NUM_TRACES_TO_KEEP says.
+ *   upload     CPROF_REMOTE_URL, with up to UPLOAD_TRIES tries: the trace, then its summary. After
+ *              a failure the files stay, whatever CPROF_NUM_TRACES_TO_KEEP says.
  *   command    CPROF_ON_TRACE_READY: words with '...', "..." and \ as in a shell, then the trace's
  *              path. "sh:TEXT" runs TEXT by /bin/sh -c, with the path as $1. Both have
  *              CPROF_TRACE_PATH, CPROF_TRACE_RANK, CPROF_TRACE_FIRST_STEP and

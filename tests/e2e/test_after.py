@@ -301,12 +301,13 @@ def test_upload_to_nginx(tmp_path):
         result = run(python("steps(4)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=1, USE_GZIP=1, RUN_NAME="my run",
                      REMOTE_URL=f"http://127.0.0.1:{port}/base/", REMOTE_FILE_NAME="//{run_name}/r{rank} b{batch}.json")
         assert result.complaints == [] and result.names == ["rank0.4.pt.trace.json.gz"]
-        there = sorted(files(tmp_path / "www/files"))
+        there = sorted(path for path in (tmp_path / "www/files").rglob("*") if path.is_file())
         assert [str(path.relative_to(tmp_path / "www/files")) for path in there] == \
-            [f"base/my run/r0 b{n}.json.gz" for n in (1, 2, 3, 4)]
-        assert there[-1].read_bytes() == result.traces[0].read_bytes() and load(there[0])
+            [f"base/my run/r0 b{n}.json.gz{summary}" for n in (1, 2, 3, 4) for summary in ("", ".summary")]
+        assert there[-2].read_bytes() == result.traces[0].read_bytes() and load(there[0])
+        assert there[-1].read_bytes() == pathlib.Path(f"{result.traces[0]}.summary").read_bytes()
         methods = re.findall(r'"([A-Z]+) ', log.read_text())
-        assert methods == ["PUT"] * 4
+        assert methods == ["PUT"] * 8
 
 
 @needs_nginx
@@ -338,8 +339,8 @@ def test_upload_with_a_signature(tmp_path):
         env = dict(KEYS, AWS_SESSION_TOKEN="to/ken==", AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.port}")
         result = run(python("steps(2)"), tmp_path / "t", **CYCLE, REMOTE_URL="s3://bucket/some/prefix/", LOG="debug",
                      REMOTE_FILE_NAME="r{rank} {batch}=x.json", NUM_TRACES_TO_KEEP=0, env=env)
-        assert server.faults == [] and sorted(server.files) == [f"/bucket/some/prefix/r0 {n}=x.json" for n in (1, 2)]
-        assert result.names == [] and server.methods == ["PUT", "PUT"]
+        assert server.faults == [] and sorted(server.files) == [f"/bucket/some/prefix/r0 {n}=x.json{summary}" for n in (1, 2) for summary in ("", ".summary")]
+        assert result.names == [] and server.methods == ["PUT"] * 4
         assert KEYS["AWS_SECRET_ACCESS_KEY"] not in result.err and "to/ken" not in result.err
         result = run(python("steps(1)"), tmp_path / "u", **CYCLE, REMOTE_URL="s3://bucket", NUM_TRACES_TO_KEEP=0,
                      env=dict(env, AWS_SECRET_ACCESS_KEY="wrong"))
@@ -370,16 +371,16 @@ def test_upload_uses_credentials_the_program_sets(tmp_path):
         code = f"mark(b'awake'); os.environ.update(AWS_ACCESS_KEY_ID='late', AWS_SECRET_ACCESS_KEY='secret', " \
                f"AWS_ENDPOINT_URL='http://127.0.0.1:{server.port}'); steps(2)"
         result = run(python(code), tmp_path / "t", WARMUP=1, ACTIVE=1, REMOTE_URL="s3://b")
-        assert server.faults == [] and len(server.files) == 1 and result.complaints == []
+        assert server.faults == [] and len(server.files) == 2 and result.complaints == []
 
 
 @needs_curl
 def test_retries_a_failed_upload(tmp_path):
-    """The server answers 503, then cuts the connection, then accepts."""
-    with servers.Server(503, "cut", 201) as server:
+    """The server answers 503, then cuts the connection, then accepts; and the same for the summary."""
+    with servers.Server(503, "cut", 201, 503, "cut", 201) as server:
         result = run(python("push(b'x' * 3000); pop(); steps(1)"), tmp_path, **CYCLE, NUM_TRACES_TO_KEEP=0,
                      REMOTE_URL=f"http://127.0.0.1:{server.port}", REMOTE_FILE_NAME="{rank}.json")
-        assert server.methods == ["PUT"] * 3 and list(server.files) == ["/0.json"] and json.loads(server.files["/0.json"])
+        assert server.methods == ["PUT"] * 6 and list(server.files) == ["/0.json", "/0.json.summary"] and json.loads(server.files["/0.json"])
         assert result.complaints == [] and result.names == []
 
 
@@ -396,6 +397,27 @@ def test_failed_upload_keeps_the_trace(tmp_path):
             assert result.rc == 5 and len(result.traces) == n, answer
             assert reason in result.complaints[0] and len(result.complaints) <= 2, result.complaints
             assert time.monotonic() - start < 15
+
+
+@needs_curl
+def test_failed_upload_of_a_summary_keeps_both_files(tmp_path):
+    """Also a summary whose name another file has taken is not uploaded."""
+    with servers.Server(200, 403) as server:
+        result = run(python("steps(1)"), tmp_path / "t", **CYCLE, NUM_TRACES_TO_KEEP=0, REMOTE_URL=f"http://127.0.0.1:{server.port}")
+        assert [re.sub(r".*/", "", line) for line in result.complaints] == [
+            "rank0.1.pt.trace.json.summary: the upload failed: curl: (22) The requested URL returned error: 403; the file stays"]
+        assert len(result.traces) == 1 and pathlib.Path(f"{result.traces[0]}.summary").is_file() and len(server.files) == 1
+    planted = tmp_path / "planted"
+
+    def plant(_):
+        planted.write_text("of somebody else")
+        planted.replace(next((tmp_path / "u").rglob("*.summary")))
+
+    with servers.Server(200, check=plant) as server:
+        result = run(python("steps(1)"), tmp_path / "u", **CYCLE, REMOTE_URL=f"http://127.0.0.1:{server.port}")
+        assert [re.sub(r".*/", "", line) for line in result.complaints] == [
+            "rank0.1.pt.trace.json.summary: the upload failed: another file has the name; the file stays"]
+        assert len(server.files) == 1 and json.loads(*server.files.values())
 
 
 def test_bad_upload_settings_are_reported_at_the_start(tmp_path):

@@ -49,7 +49,7 @@ def replace_by_trap(path, kind, victim):
 @needs_curl
 @pytest.mark.parametrize("kind", ["link", "hard link", "fifo"])
 def test_uploads_no_file_exchanged_for_a_trace(tmp_path, kind):
-    """The second trace is replaced while it waits for the upload of the first one."""
+    """The second trace is replaced while it waits for the upload of the first one and of its summary."""
     victim, second = tmp_path / "victim", tmp_path / "t/rank0.2.pt.trace.json"
     victim.write_text(PRECIOUS)
 
@@ -61,7 +61,7 @@ def test_uploads_no_file_exchanged_for_a_trace(tmp_path, kind):
         result = run(python("steps(2); print('done')"), tmp_path / "t", **TWO_TRACES, NUM_TRACES_TO_KEEP=0,
                      REMOTE_URL=f"http://127.0.0.1:{server.port}", REMOTE_FILE_NAME="{batch}.json")
     assert (result.rc, result.out) == (0, "done\n")
-    assert list(server.files) == ["/1.json"] and server.methods == ["PUT"]
+    assert list(server.files) == ["/1.json", "/1.json.summary"] and server.methods == ["PUT"] * 2
     assert step_numbers(parse(server.files["/1.json"])) == [0]
     assert result.complaints == [f"{second}: the upload failed: another file has the name; the file stays"]
     assert os.path.lexists(second) and victim.read_text() == PRECIOUS
@@ -77,7 +77,7 @@ def test_runs_no_command_for_an_exchanged_trace(tmp_path):
                      REMOTE_URL=f"http://127.0.0.1:{server.port}", ON_TRACE_READY=f"cp -t {tmp_path}")
     assert result.complaints == ["CPROF_ON_TRACE_READY: not run, because another file has the name, "
                                  f"for {trace}; the file stays"]
-    assert len(server.files) == 1 and trace.is_symlink() and not (tmp_path / trace.name).exists()
+    assert len(server.files) == 2 and trace.is_symlink() and not (tmp_path / trace.name).exists()
 
 
 

@@ -61,5 +61,7 @@ void summary_annotation(struct summary *s, const char *name, size_t len,
 unsigned summary_shares(const struct summary *s, struct step_shares *out, unsigned most);
 
 /* Writes the summary as PATH.summary beside the finished trace, at most 200 KB. about: pairs
- * `"key": value, ` of its first line. Silent on errors, because the trace has all of it. */
-void summary_save(struct summary *s, const char *trace_path, const struct buf *about);
+ * `"key": value, ` of its first line. Returns the file; inode 0: none. Silent on errors, because
+ * the trace has all of it. */
+struct file_identity summary_save(struct summary *s, const char *trace_path,
+                                  const struct buf *about);

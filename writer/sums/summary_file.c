@@ -238,8 +238,9 @@ struct summary_file {
 };
 
 /* Writes the file under its temporary name, then renames it. */
-static int write_file(const struct summary_file *f)
+static int write_file(const struct summary_file *f, struct file_identity *identity)
 {
+    struct stat st;
     const char *made = f->made;
     int fd = io_open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST && unlink(made) == 0) /* left by a killed process with this pid */
@@ -247,12 +248,16 @@ static int write_file(const struct summary_file *f)
     if (fd < 0)
         return errno;
     int error = io_write_all(fd, f->text.data, f->text.len);
+    if (io_fstat(fd, &st) == 0)
+        *identity = file_identity_of(&st);
     if (io_close(fd) != 0 && errno != EINTR && !error)
         error = errno;
     if (!error && rename(made, f->path) != 0)
         error = errno;
-    if (error)
+    if (error) {
+        *identity = (struct file_identity){.inode = 0};
         unlink(made);
+    }
     return error;
 }
 
@@ -271,13 +276,15 @@ static void put_lines(struct summary *s, struct summary_file *f)
     out->failed |= f->rows.failed;
 }
 
-void summary_save(struct summary *s, const char *trace_path, const struct buf *about)
+struct file_identity summary_save(struct summary *s, const char *trace_path,
+                                  const struct buf *about)
 {
     static struct summary_file file;
     struct trace_known trace = {.path = trace_path};
+    struct file_identity identity = {.inode = 0};
     struct buf *text = &file.text;
     if (!s)
-        return;
+        return identity;
     int a = snprintf(file.path, sizeof file.path, "%s" SUMMARY_SUFFIX, trace_path);
     int b = snprintf(file.made, sizeof file.made, "%s" SUMMARY_SUFFIX ".%d~", trace_path,
                      (int)getpid());
@@ -291,10 +298,11 @@ void summary_save(struct summary *s, const char *trace_path, const struct buf *a
         buf_put(text, about->data, about->len);
         buf_puts(text, "}\n");
         put_lines(s, &file);
-        int error = text->failed ? ENOMEM : write_file(&file);
+        int error = text->failed ? ENOMEM : write_file(&file, &identity);
         if (error)
             log_debug("%s: %s; the commands read the trace", file.path, strerror(error));
     }
     buf_free(text);
     buf_free(&file.rows);
+    return identity;
 }

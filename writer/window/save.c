@@ -68,10 +68,11 @@ static int64_t steps_ns(const struct window *w)
 }
 
 static void notify_saved(const struct window *w, const char *path,
-                         const struct writer_options *options)
+                         const struct file_identity *summary, const struct writer_options *options)
 {
     struct saved_trace trace = {.path = path,
                                 .file = w->sink->file,
+                                .summary = *summary,
                                 .first_step = w->first_step,
                                 .last_step = w->last_step,
                                 .time = w->time,
@@ -105,14 +106,16 @@ static void put_on_one_line(struct buf *b, const char *json)
         buf_put(b, *json == '\n' ? " " : json, 1);
 }
 
-static void save_summary(struct window *w, const struct window_shared *shared, const char *path)
+static struct file_identity save_summary(struct window *w, const struct window_shared *shared,
+                                         const char *path)
 {
     const struct writer_options *o = shared->options;
     struct trace_identity id = {.world_size = 1};
     char host[256] = "";
     struct buf about = {0};
+    struct file_identity saved = {.inode = 0};
     if (!w->summary)
-        return;
+        return saved;
     if (o->identity)
         o->identity(&id);
     gethostname(host, sizeof host - 1);
@@ -130,8 +133,9 @@ static void save_summary(struct window *w, const struct window_shared *shared, c
     if (w->end != UINT64_MAX)
         process_use_account(w->use, o, &about);
     about.len -= 2; /* no comma at the end */
-    summary_save(w->summary, path, &about);
+    saved = summary_save(w->summary, path, &about);
     buf_free(&about);
+    return saved;
 }
 
 bool save_finish(struct window *w, const struct window_shared *shared)
@@ -152,9 +156,10 @@ bool save_finish(struct window *w, const struct window_shared *shared)
     report_trace(path);
     report.events += w->events;
     report.lost += w->lost_total;
+    struct file_identity summary = {.inode = 0};
     if (w->merged.files == 0) /* it would lack the rows of other tools */
-        save_summary(w, shared, path);
-    notify_saved(w, path, shared->options);
+        summary = save_summary(w, shared, path);
+    notify_saved(w, path, &summary, shared->options);
     if (w->markless && !w->region)
         log_unmarked(w, shared->options);
     return true;
