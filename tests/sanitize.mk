@@ -10,7 +10,7 @@ ubsan: SANITIZER := undefined -fno-sanitize-recover=all
 # gcc warns that its TSan does not support fences; clang's does not either, but has no such warning.
 tsan: SANITIZER := thread $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-Wno-tsan)
 asan ubsan tsan:
-	$(Q)CK_TIMEOUT_MULTIPLIER=10 $(MAKE) unit BUILD=build-$@ CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+	$(Q)CK_TIMEOUT_MULTIPLIER=10 $(MAKE) unit BUILD=build-$@ CFLAGS="-O1 -g -fno-omit-frame-pointer -DFRAME_POINTERS" \
 		SANITIZE="-fsanitize=$(SANITIZER)"
 
 ## sanitize: unit tests under ASan, UBSan, TSan and valgrind, then end-to-end tests under ASan and TSan (an hour)

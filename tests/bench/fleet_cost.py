@@ -27,8 +27,9 @@ sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "scripts/python")]
 from fleet import FAULTS, Fleet  # noqa: E402
 
 COMMAND = [sys.executable, str(ROOT / "scripts/cprof")]
-KINDS = {"slow GPU": "computation", "slow host": "cpu", "late data": "data", "uneven stages": "computation", "slow link": "link"}
-SIZES = {"slow GPU": (1.05, 1.3), "slow host": (1.3, 2.0), "late data": (4, 20), "uneven stages": (1.04, 1.15), "slow link": (1.6, 4)}
+KINDS = {"slow GPU": "computation", "slow host": "cpu", "late data": "data", "uneven stages": "computation", "slow link": "link", "slow copies": "copies"}
+SIZES = {"slow GPU": (1.05, 1.3), "slow host": (1.3, 2.0), "late data": (4, 20), "uneven stages": (1.04, 1.15), "slow link": (1.6, 4),
+         "slow copies": (3, 15)}
 
 
 def planted(choose, run):
@@ -49,7 +50,7 @@ def planted(choose, run):
 def is_named(cause, fault, run):
     """Whether a cause is the fault, with its ranks."""
     kind, rank = fault
-    ranks = {"slow GPU": [rank], "late data": [rank], "slow host": run.groups[run.host_of[rank]],
+    ranks = {"slow GPU": [rank], "late data": [rank], "slow copies": [rank], "slow host": run.groups[run.host_of[rank]],
              "uneven stages": [one for one in range(run.ranks) if run.stage_of[one] == run.stage_of[rank]],
              "slow link": next(group for group in run.across if rank in group)}[kind]
     return cause["kind"] == KINDS[kind] and cause["ranks"] == list(ranks)

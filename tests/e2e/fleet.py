@@ -17,7 +17,7 @@ import numpy
 HOST, STAGES = 8, 4          # ranks of a host; stages
 LAYERS, BUCKETS = 24, 12      # tensor-parallel collectives and data-parallel ones in a step
 MS = 1_000_000
-FAULTS = ("slow GPU", "slow link", "slow host", "late data", "uneven stages")
+FAULTS = ("slow GPU", "slow link", "slow host", "late data", "uneven stages", "slow copies")
 BASE_NS, FIRST_NS = 1_793_664_000_000_000_000, 10**12
 
 
@@ -39,6 +39,7 @@ class Fleet:
         self.compute = numpy.ones((steps, ranks))             # factors
         self.launch = numpy.ones((steps, ranks))
         self.data_ms = numpy.zeros((steps, ranks))            # more than the usual 0.3 ms
+        self.copies_ms = numpy.zeros((steps, ranks))          # likewise, 0.5 ms
         self.link = {}                                        # factor by group
         self.groups = [list(range(at, at + HOST)) for at in range(0, ranks, HOST)]
         across = ([rank for rank in range(ranks) if self.stage_of[rank] == stage and rank % HOST == place]
@@ -46,7 +47,7 @@ class Fleet:
         self.across = [group for group in across if group]
 
     def plant(self, fault, by, rank=0, steps=None):
-        """Plants a fault at a rank, its host, or its stage. by: the factor, or milliseconds for data. steps: indices; None: all."""
+        """Plants a fault at a rank, its host, or its stage. by: the factor, or milliseconds for data and copies. steps: indices; None: all."""
         where = slice(None) if steps is None else list(steps)
         if fault == "slow GPU":
             self.compute[where, rank] *= by
@@ -54,6 +55,8 @@ class Fleet:
             self.launch[where, self.host_of == self.host_of[rank]] *= by
         elif fault == "late data":
             self.data_ms[where, rank] += by
+        elif fault == "slow copies":
+            self.copies_ms[where, rank] += by
         elif fault == "uneven stages":
             self.compute[where, self.stage_of == self.stage_of[rank]] *= by
         elif fault == "slow link":
@@ -81,12 +84,13 @@ class Fleet:
         now = FIRST_NS + self.random.uniform(0, 0.2 * MS, self.ranks)
         for step in range(self.steps):
             begin, before = now.copy(), [len(one) for one in seen]
-            data, outside, compute = (numpy.zeros(self.ranks) for _ in range(3))
+            data, copies, outside, compute = (numpy.zeros(self.ranks) for _ in range(4))
 
             def work(into, ns):
                 into += ns
                 now[:] += ns
             work(data, self._noisy(0.3, 0.1) + self.data_ms[step] * MS)
+            work(copies, self._noisy(0.5, 0.05) + self.copies_ms[step] * MS)
             for _ in range(LAYERS):
                 work(outside, self._noisy(0.1, 0.05) * self.launch[step] + (self.launch[step] - 1) * MS)
                 work(compute, self._noisy(2.0) * self.compute[step])
@@ -100,7 +104,7 @@ class Fleet:
             work(outside, self._noisy(1.0, 0.05))
             for rank in range(self.ranks):
                 communication = sum(end - start for _, start, end in seen[rank][before[rank]:])
-                parts = {"computation": int(compute[rank]), "exposed_comm": communication, "exposed_memcpy": 0, "data": int(data[rank]),
+                parts = {"computation": int(compute[rank]), "exposed_comm": communication, "exposed_memcpy": int(copies[rank]), "data": int(data[rank]),
                          "collective": 0, "sync": 0, "operators": int(outside[rank] * 0.6), "transfer": 0}
                 total = int(now[rank]) - int(begin[rank])
                 parts["outside"] = max(0, total - sum(parts.values()))

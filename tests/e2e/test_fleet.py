@@ -2,9 +2,14 @@
 """`cprof ranks` on many ranks by their summaries: the planted fault is named first. `make bench-fleet` has the full sizes."""
 
 import json
+import re
+import types
 
+import numpy
 import pytest
 
+from cprof.tool.ranks import Cell
+from cprof.tool.report_page import ranks_page
 from fleet import Fleet
 from command_runs import cprof
 from pages import Page
@@ -22,6 +27,7 @@ def ranks(folder, *more):
     ("slow GPU", 1.15, None, "slow GPU: rank 17 (node002) computes "),
     ("slow host", 1.5, None, "slow host: node002 (ranks 16-23) keeps its GPU idle "),
     ("late data", 8, (3, 6, 9), "late data: rank 17 (node002) waits "),
+    ("slow copies", 6, None, "slow copies: rank 17 (node002) copies "),
     ("uneven stages", 1.08, None, "uneven work: ranks 16-31 compute "),
     ("slow link", 3, None, "slow link: allreduce among ranks 17, 25 takes 3.0 times as long as in other groups of 2: ")])
 def test_planted_fault_is_named_first(tmp_path, fault, by, steps, named):
@@ -83,6 +89,23 @@ def test_page_of_many_ranks_shows_the_late_ones(tmp_path):
         darkest = page("[...document.querySelectorAll('.heat rect')].sort((a, b) => b.getAttribute('fill-opacity') - a.getAttribute('fill-opacity'))"
                        ".slice(0, 2).map(one => one.textContent.split(':')[0]).sort().join()")
     assert darkest == "rank 70, step 103,rank 70, step 108"
+
+
+def test_heat_map_of_1024_ranks_and_500_steps(tmp_path):
+    """A rank that is always slow, a host that is for 60 steps, and a single slow step all show."""
+    own = numpy.random.default_rng(1).lognormal(0, 0.02, (500, 1024)) * 90e6
+    own[:, 17] *= 1.15
+    own[200:260, 512:520] *= 1.2
+    own[333, 900] *= 2
+    table = {step: {rank: Cell(100_000_000, int(100_000_000 - own[step, rank]), 0) for rank in range(1024)} for step in range(500)}
+    ranks = [{"rank": rank, "steps": 500, "cost_sum_ns": 0, "waited_sum_ns": 0, "own_ns": 1, "collective_ns": 1, "slowest_in": 0} for rank in range(1024)]
+    text = ranks_page(types.SimpleNamespace(ranks=ranks, table=table, worst=None, answer=lambda: ["an answer"]), ["run/rank0.summary"])
+    cells = [(float(opacity), int(rank), steps) for opacity, rank, steps in
+             re.findall(r'fill-opacity="([\d.]+)"><title>rank (\d+), step ([^:]+):', text)]
+    dark = [(rank, steps) for opacity, rank, steps in cells if opacity > 0.5]
+    assert len(text) < 1_000_000 and len(cells) <= 6400
+    assert {rank for rank, _ in dark} <= {17, *range(512, 520), 900}
+    assert sum(rank == 17 for rank, _ in dark) == 100 and sum(512 <= rank < 520 for rank, _ in dark) == 12 and (900, "330 to 334") in dark
 
 
 def test_runs_are_compared_by_their_summaries(tmp_path):
