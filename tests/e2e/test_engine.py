@@ -114,7 +114,8 @@ def test_several_processes_export_what_one_does(tmp_path):
         assert done.returncode == 2 and done.stdout == f"{output}\n" and len(done.stderr.splitlines()) == 1 and "rank2.4.pt.trace.json: byte " in done.stderr
         results.append({str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()})
     assert results[0] == results[1]
-    assert [name for name in results[0] if name.startswith("events/")] and not [name for name in results[0] if "rank=2" in name]
+    assert {name.partition("/")[0] for name in results[0]} == {"cprof-dataset", "events", "findings", "steps", "traces"}
+    assert len([name for name in results[0] if name.startswith("events/")]) == 5 and not [name for name in results[0] if "rank=2" in name]
 
 
 def test_a_lost_process_is_the_problem_of_its_trace_alone(tmp_path, capsys):

@@ -101,10 +101,15 @@ def _short(run: str) -> str:
 
 # ---- one trace ----
 
+def _events_of(source: Source, folder: str) -> str:
+    """The file of a trace's events until its rank is known."""
+    return os.path.join(folder, f"{source.number}.parquet")
+
+
 def export_events(path: str, source: Source, folder: Optional[str]) -> Written:
     """Writes the events of a trace into a file of the folder; None: into the result."""
     with contextlib.ExitStack() as stack:
-        output = os.path.join(folder or stack.enter_context(tempfile.TemporaryDirectory()), f"{source.number}.parquet")
+        output = _events_of(source, folder or stack.enter_context(tempfile.TemporaryDirectory()))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(output)  # an earlier try
         outline = Outline(path)
@@ -173,14 +178,14 @@ def _events(sources: List[Source], folder: str, results: Iterator[Result]) -> Tu
     written: Dict[int, Written] = {}
     problems: List[Problem] = []
     for source, one in zip(sources, results):
-        if isinstance(one.value, OSError):
-            if one.value.filename != source.path:
-                raise one.value
-            problems.append(Problem(said(one.value)))
-        elif one.problem:
-            problems.append(one.problem)
-        else:
+        if isinstance(one.value, Written):
             written[source.number] = one.value
+            continue
+        if one.value is not None and one.value.filename != source.path:
+            raise one.value
+        problems.append(one.problem or Problem(said(one.value)))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_events_of(source, folder))
     if not written:
         for problem in problems[:-1]:
             note(problem)
@@ -194,7 +199,7 @@ def _place_events(sources: List[Source], folder: str, written: Dict[int, Written
         one = written[source.number]
         output = place(folder, EVENTS, source.run, one.rank, source.number)
         if one.data is None:
-            os.rename(os.path.join(folder, f"{source.number}.parquet"), output)
+            os.rename(_events_of(source, folder), output)
         else:
             with create(output) as file:
                 file.write(one.data)
