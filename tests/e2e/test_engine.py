@@ -213,6 +213,7 @@ def test_addresses_give_the_answer_of_files(memory, tmp_path, capsys):
     written = set(memory.ls("/run/torch_traces", detail=False)) - names
     assert {os.path.basename(name): memory.cat(name) for name in written} == {path.name: path.read_bytes() for path in here.glob("*.summary")}
     assert len(written) == 3
+    assert answers(capsys, "memory://run", "--jobs", "1")["explain"] == far["explain"], "from the traces, although summaries are there now"
     assert "is there" in answers(capsys, "memory://run", "--jobs", "1")["summarize"][1]
 
 

@@ -80,9 +80,13 @@ def _traces_in(folder: str, merged: bool) -> List[str]:
 
 
 def _summaries_alone(folder: str) -> List[str]:
-    """The summaries of a folder that holds no trace."""
-    inside = _inside(folder, (SUFFIX,)) or _inside(os.path.join(folder, WITHIN), (SUFFIX,))
-    return inside if not any(os.path.exists(path[:-len(SUFFIX)]) for path in inside) else []
+    """The summaries of a folder that holds none of their traces."""
+    for where in (folder, os.path.join(folder, WITHIN)):
+        inside = _inside(where, (SUFFIX,))
+        if inside:
+            traces = set(_inside(where))
+            return inside if not any(path[:-len(SUFFIX)] in traces for path in inside) else []
+    return []
 
 
 # ---- the newest run ----
