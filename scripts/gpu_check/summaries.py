@@ -23,11 +23,13 @@ def summary_problems(path):
     if os.path.getsize(path) <= READ_MOST:
         if next(_compared) % 32 == 0:
             gc.collect()  # cycles hold the columns of a trace, and they are too few to start a collection
-        about, steps, collectives = summarize.lines_of(str(path))
+        about, steps, collectives, modules = summarize.lines_of(str(path))
         problems += [f"summary: {key}: {kept.about.get(key)}, of the trace: {value}" for key, value in about.items()
                      if key != "cprof" and kept.about.get(key) != value]
         if kept.steps is not None:  # null: the trace must be read
             problems += _unlike("steps", kept.steps, steps["steps"])
+        if kept.modules is not None or kept.rows is not None:  # null, too, where memory was short
+            problems += _unlike("modules", kept.modules, modules)
         if kept.collectives is not None:
             problems += _unlike("collectives", _with_keys(kept.collectives), _with_keys(collectives["collectives"]))
     if kept.rows:

@@ -22,7 +22,8 @@ def run_of(folder, data_ms=0.0, sync_ms=0.0, comm_ms=0.0, gap_ms=0.0, ranks=1):
             rank.step(step + 4, at, length * MS)
             rank.span("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at, data_ms * MS, "user_annotation")
             at += data_ms * MS
-            rank.span("aten::mm", at, 0.1 * MS)
+            rank.span("aten::linear", at, 0.4 * MS, **{"Module Hierarchy": "Net.head"})
+            rank.span("aten::mm", at + 0.1 * MS, 0.1 * MS, **{"Module Hierarchy": "Net.blocks.\033[31m"})
             rank.kernel("gemm", at, 19.5 * MS)
             at += 19.5 * MS
             rank.span("cudaStreamSynchronize", at, sync_ms * MS, "cuda_runtime")
@@ -55,7 +56,9 @@ def test_names_the_largest_part(tmp_path, fault, rule, ms):
 
 def test_nothing_stands_out_in_a_healthy_run(tmp_path):
     folder = run_of(tmp_path / "run")
-    assert explained(folder)["findings"] == [] and cprof("explain", folder).stdout.splitlines()[0] == "nothing stands out"
+    shown = cprof("explain", folder).stdout.splitlines()
+    assert explained(folder)["findings"] == [] and shown[0] == "nothing stands out"
+    assert shown[-1] == "modules by their time on the CPU: Net.head 75%, Net.blocks.\\x1b[31m 25%"
 
 
 def test_json_has_the_parts_of_each_step(tmp_path):
@@ -65,6 +68,8 @@ def test_json_has_the_parts_of_each_step(tmp_path):
     for row in found["steps"]:
         assert sum(row[name] for name in PARTS) == pytest.approx(row["total"]) and row["launches"] == 2
         assert row["left_out"] == ("first step" if row["step"] == 4 else None)
+    assert found["modules"] == [{"name": "Net.head", "count": 12, "self_cpu": pytest.approx(3.6), "self_device": 0},
+                                {"name": "Net.blocks.\033[31m", "count": 12, "self_cpu": pytest.approx(1.2), "self_device": 0}]
     [one] = found["findings"]
     assert one["title"] == "the GPU waits for data, on ranks 0-1, up to 5.0 ms" and found["ranks"]["causes"] == []
 
@@ -97,3 +102,15 @@ def test_summary_without_parts_needs_the_trace(tmp_path):
         steps["steps"][name] = None
     path.write_text("\n".join([lines[0], json.dumps(steps), *lines[2:]]) + "\n")
     refused(cprof("explain", folder), "has no parts of steps: the trace is needed")
+
+
+@pytest.mark.parametrize("modules", [1, [], {"name": 1}, {"name": ["a"], "count": [1], "truncated": False}, {"name": [1], "truncated": False},
+                                     {"name": ["a"], "count": ["x"], "self_cpu": [1], "self_device": [1], "truncated": False},
+                                     {"name": ["a"], "count": [1], "self_cpu": [1, 2], "self_device": [1], "truncated": False},
+                                     {"name": ["a"], "count": [1], "self_cpu": [1], "self_device": [1 << 80], "truncated": False}], ids=str)
+def test_odd_modules_are_damage(tmp_path, modules):
+    folder = run_of(tmp_path / "run")
+    [path] = folder.iterdir()
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:3], json.dumps({"table": True, "modules": modules}), *lines[4:]]) + "\n")
+    refused(cprof("explain", folder), ".summary: is damaged")

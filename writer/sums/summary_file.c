@@ -234,7 +234,7 @@ static void put_steps(struct summary *s, bool table, struct buf *out)
 
 struct summary_file {
     char path[PATH_MAX], made[PATH_MAX]; /* made: the temporary name */
-    struct buf text, rows;
+    struct buf text, rows, modules;
 };
 
 /* Writes the file under its temporary name, then renames it. */
@@ -265,15 +265,22 @@ static void put_lines(struct summary *s, struct summary_file *f)
 {
     struct buf *out = &f->text;
     bool table = top_finish(s->table, &f->rows);
+    if (table)
+        module_sums_put(s->table, &f->modules);
     put_steps(s, table, out);
     buf_puts(out, "{\"collectives\": ");
     collective_list_put(&s->collectives, s->steps, s->n_steps, COLLECTIVES_MOST, out);
-    bool whole = table && out->len + f->rows.len + 64 <= FILE_MOST;
-    buf_printf(out, "}\n{\"table\": %s}\n", whole ? "true" : "false");
+    bool whole = table && out->len + f->rows.len + f->modules.len + 64 <= FILE_MOST;
+    buf_printf(out, "}\n{\"table\": %s, \"modules\": ", whole ? "true" : "false");
+    if (table && out->len + f->modules.len + (whole ? f->rows.len : 0) + 64 <= FILE_MOST)
+        buf_put(out, f->modules.data, f->modules.len);
+    else
+        buf_puts(out, "null");
+    buf_puts(out, "}\n");
     if (whole)
         buf_put(out, f->rows.data, f->rows.len);
     buf_puts(out, "{\"end\": true}\n");
-    out->failed |= f->rows.failed;
+    out->failed |= f->rows.failed || f->modules.failed;
 }
 
 struct file_identity summary_save(struct summary *s, const char *trace_path,
@@ -304,5 +311,6 @@ struct file_identity summary_save(struct summary *s, const char *trace_path,
     }
     buf_free(text);
     buf_free(&file.rows);
+    buf_free(&file.modules);
     return identity;
 }

@@ -9,6 +9,7 @@
 
 #define KINDS_MOST 16384u /* a program with a name per step gets no table */
 #define NO_KIND    UINT32_MAX
+_Static_assert(KINDS_MOST <= UINT16_MAX, "top_span.kind has 16 bits");
 #define FIRST_ROOM 16u
 #define MOVED_FREE                                                                                 \
     (1ull << 30) /* bytes that may be moved to keep rows sorted, plus MOVED_SPAN per span */
@@ -44,6 +45,8 @@ void top_drop(struct top *t)
     free(t->slots);
     free(t->work);
     free(t->open);
+    free(t->modules.at);
+    free(t->modules.slots);
     buf_free(&t->texts);
     *t = (struct top){.dead = true};
 }
@@ -423,12 +426,16 @@ static bool read_span(struct top *t, const struct record *r, const struct json_p
     uint32_t kind = kind_of_record(t, r, flags);
     if (kind == NO_KIND)
         return false;
+    uint16_t module = module_sums_number(t, (uint32_t)record_extra(r, EXTRA_MODULE, 0));
+    if (t->dead)
+        return false;
     bool call = flags & KIND_CALL;
     out->async = r->kind == REC_ASYNC;
     out->span = (struct top_span){.start = start_of(at),
                                   .end = end_of(at),
                                   .external = call ? r->parent : r->id,
-                                  .kind = kind,
+                                  .kind = (uint16_t)kind,
+                                  .module = module,
                                   .serial = t->serial++};
     /* counted when the graph is launched */
     bool captured = record_extra(r, EXTRA_DTYPE, 0) & WHERE_CAPTURED;
@@ -574,7 +581,11 @@ static void add_span(struct top *t, uint32_t flags, const char *name, size_t len
     uint32_t kind = top_kind_of(t, name, len, flags);
     if (kind == NO_KIND || t->kinds[kind].flags & KIND_HIDDEN)
         return;
-    struct top_span span = {start_of(at), end_of(at), external, kind, t->serial++};
+    struct top_span span = {.start = start_of(at),
+                            .end = end_of(at),
+                            .external = external,
+                            .kind = (uint16_t)kind,
+                            .serial = t->serial++};
     add_row(t, row_key(at, apart), &span);
 }
 

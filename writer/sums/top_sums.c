@@ -17,7 +17,7 @@ struct sums {
 
 struct node {
     int64_t start, end;
-    uint32_t kind;
+    uint16_t kind, module;
     uint64_t children;
     int64_t own_device;        /* time of the kernels that it launched */
     int64_t memory, on_device; /* its children's included */
@@ -187,6 +187,7 @@ static void count_node(struct walk *w, const struct node *n)
     k->self_memory += n->memory - n->child.memory;
     k->on_device += n->on_device;
     k->self_on_device += n->on_device - n->child.on_device;
+    module_sums_add(w->t, n->module, duration - n->child.time, n->own_device);
 }
 
 static void add_root(struct walk *w, const struct node *n)
@@ -421,7 +422,8 @@ static void close_top(struct walk *w)
 static struct node node_of(struct walk *w, const struct top_span *span)
 {
     const struct top *t = w->t;
-    struct node n = {.start = span->start, .end = span->end, .kind = span->kind};
+    struct node n = {
+        .start = span->start, .end = span->end, .kind = span->kind, .module = span->module};
     if (w->n_memory) {
         size_t low = w->low = find_memory(w, w->low, n.start, false),
                high = find_memory(w, low, n.end, true);

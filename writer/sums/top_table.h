@@ -8,6 +8,7 @@
 
 #include "writer/base/base.h"
 #include "writer/json/json.h"
+#include "writer/sums/module_sums.h"
 
 #define TOP_SEEN 128u /* a power of two */
 
@@ -37,7 +38,8 @@ struct kind {
 struct top_span {
     int64_t start, end;
     uint64_t external; /* span id, as kernels name it */
-    uint32_t kind;
+    uint16_t kind;
+    uint16_t module; /* number in top.modules; 0: none */
     uint32_t serial; /* order in the file */
 };
 
@@ -101,6 +103,7 @@ struct top {
     size_t n_work, work_slots;
     struct top_opened *open;
     size_t n_open, open_room;
+    struct module_sums modules;
 };
 
 /* The key of a row. apart: a separate row for overhead and for calls without a known maker, which

@@ -17,7 +17,7 @@ import math
 import statistics
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from cprof.tool import BAD_INPUT, Problem, note
+from cprof.tool import BAD_INPUT, Problem, note, printable
 from cprof.tool.collectives import Times, rank_of
 from cprof.tool.averages import format_memory
 from cprof.tool.engine import IN_THIS_PROCESS, Engine, Result, Work, add_engine, each, over
@@ -27,7 +27,7 @@ from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Facts, Trace, Window
 from cprof.tool.ranks import SCHEMA, Comparison, Table
 from cprof.tool.screen import data, put
 from cprof.tool.summary_file import SUFFIX
-from cprof.tool.summary_findings import told
+from cprof.tool.summary_findings import modules_line, told
 
 HELP = "explain why the steps take so long: findings ranked by the time that they could save"
 WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_memcpy": "copies", "cpu_late": "idle: CPU late",
@@ -269,7 +269,8 @@ def _of_summaries(paths: List[str], as_json: bool) -> int:
         return 0
     note("by summaries alone: the operator, line or call behind a part is in the trace")
     more = len(found.steps) - LINES_SHOWN
-    _show(found.findings, [one.text() for one in found.steps[:LINES_SHOWN]] + [f"and {more:,} more"] * (more > 0))
+    _show(found.findings, [one.text() for one in found.steps[:LINES_SHOWN]] + [f"and {more:,} more"] * (more > 0)
+          + list(map(printable, modules_line(found.modules))))
     return 0
 
 

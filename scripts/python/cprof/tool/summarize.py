@@ -22,13 +22,16 @@ from cprof.tool import BAD_INPUT, Problem, __version__, note
 from cprof.tool.averages import SUMS, Averages
 from cprof.tool.collectives import Times, rank_of, world_of
 from cprof.tool.engine import add_engine, each, over
+from cprof.tool.fast import fast_numpy
 from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import SYNC, Trace, Window
 from cprof.tool.output import appearing
 from cprof.tool.remote import checked, is_remote, open_file, write
 from cprof.tool.screen import put
+from cprof.tool.span_batches import Batch
+from cprof.tool.span_roots import walk_all
 from cprof.tool.spans import Kind
-from cprof.tool.summary_file import COLLECTIVES, PARTS, SCHEMA, STEPS, SUFFIX, identity, of_trace
+from cprof.tool.summary_file import COLLECTIVES, MODULES, MODULES_MOST, PARTS, SCHEMA, STEPS, SUFFIX, identity, of_trace
 from cprof.tool.thread_states import COLLECTIVE, DATA
 from cprof.tool.categories import CALLS
 
@@ -160,12 +163,37 @@ def _about(trace: Trace, path: str) -> Dict[str, Any]:
     return dict(about, **{name: account[name] for name in ("memory", "flops", "process") if name in account})
 
 
+def _modules(trace: Trace) -> Optional[Dict[str, Any]]:
+    """Self times by module, the largest first. None: no span has one."""
+    kinds = trace.spans.kinds
+    if not any(kind.group for kind in kinds):
+        return None
+    sums: Dict[str, List[int]] = {}
+
+    def add(kind: int, count: int, cpu: int, device: int) -> None:
+        if kinds[kind].group:
+            found = sums.setdefault(kinds[kind].group or "", [0, 0, 0])
+            for at, value in enumerate((count, cpu, device)):
+                found[at] += value
+
+    def take(_: Any, batch: Batch) -> None:
+        for kind in fast_numpy().unique(batch.kind).tolist():
+            own = batch.kind == kind
+            add(kind, int(own.sum()), int(batch.self_time[own].sum()), int(batch.own_device[own].sum()))
+
+    for _, row, node in walk_all(trace.spans, take=take):
+        add(node.kind, 1, node.end - row.start[node.index] - node.child_time, node.own_device)
+    order = sorted(sums, key=lambda name: (-sums[name][2], -sums[name][1], name.encode("utf-8", "replace")))
+    shown = order[:MODULES_MOST]
+    return {"name": shown, **dict(zip(MODULES, (list(column) for column in zip(*map(sums.__getitem__, shown))))), "truncated": len(shown) < len(order)}
+
+
 def lines_of(path: str) -> List[Any]:
-    """The first three lines of the summary of a trace. Raises a Problem."""
+    """The first lines of the summary of a trace, and the modules. Raises a Problem."""
     times = Times(path)
     trace = Trace(path, True, times)
     steps = _steps(trace)
-    return [_about(trace, path), {"steps": steps}, {"collectives": _collectives(times, steps)}]
+    return [_about(trace, path), {"steps": steps}, {"collectives": _collectives(times, steps)}, _modules(trace)]
 
 
 def table_of(path: str) -> List[List[Any]]:
@@ -178,10 +206,13 @@ def table_of(path: str) -> List[List[Any]]:
 
 
 def _text(lines: List[Any], rows: List[List[Any]]) -> bytes:
-    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    *first, modules = lines
+    text = "".join(json.dumps(line) + "\n" for line in first).encode()
     table = "".join(json.dumps([row[0], *map(int, row[1:])], separators=(",", ":")) + "\n" for row in rows).encode()
-    fits = len(text) + len(table) + 64 <= FILE_MOST
-    return text + json.dumps({"table": fits}).encode() + b"\n" + (table if fits else b"") + b'{"end": true}\n'
+    size = len(json.dumps(modules))
+    fits = len(text) + len(table) + size + 64 <= FILE_MOST
+    kept = modules if len(text) + len(table) * fits + size + 64 <= FILE_MOST else None
+    return text + json.dumps({"table": fits, "modules": kept}).encode() + b"\n" + (table if fits else b"") + b'{"end": true}\n'
 
 
 def _target(path: str, folder: Optional[str]) -> str:

@@ -4,8 +4,8 @@
     found, why = of_trace("rank0.5.pt.trace.json")   # found is None if there is none, or it is of another trace
     found = read("rank0.5.pt.trace.json.summary")    # raises a Problem
 
-The first line identifies the trace and says what recorded it, the second one has the steps, the third one the collectives. Then comes the
-table of `cprof top`, a line for each row: the sums that read_spans() and walk() find in the trace. Columns are lists of one length. What
+The first line identifies the trace and says what recorded it, the second one has the steps, the third one the collectives, the fourth one the
+modules. Then comes the table of `cprof top`, a line for each row: the sums that read_spans() and walk() find in the trace. Columns are lists of one length. What
 is null must be read from the trace. Times are nanoseconds, from baseTimeNanoseconds on.
 """
 
@@ -27,6 +27,8 @@ TAIL_BYTES = 4096      # of the trace, whose checksum identifies it
 PARTS = ("computation", "exposed_comm", "exposed_memcpy", "data", "collective", "sync", "operators", "transfer", "outside")
 STEPS = ("step", "start", "total")
 COLLECTIVES = ("key", "start_delta", "duration", "bytes", "number")
+MODULES = ("count", "self_cpu", "self_device")
+MODULES_MOST = 256     # MODULES_SHOWN in writer/sums/module_sums.h
 _NUMBERS = 15          # of a row, after the name
 _LIMIT = 1 << 62       # no time is so far away
 
@@ -38,6 +40,7 @@ class Summary(NamedTuple):
     steps: Optional[Dict[str, Any]]          # columns; `devices` has the parts, or is null
     collectives: Optional[Dict[str, Any]]    # `keys`, and columns, or `sums` if truncated
     rows: Optional[List[List[Any]]]          # of the table: name, then the numbers in top_finish()'s order
+    modules: Optional[Dict[str, Any]] = None  # columns: name, and MODULES
 
 
 class _Damaged(Exception):
@@ -88,7 +91,7 @@ def _parsed(path: str, file: BinaryIO, table: bool) -> Summary:
     steps, collectives = _object(lines).get("steps"), _object(lines).get("collectives")
     if not (steps is None or _are_steps(steps)) or not (collectives is None or _are_collectives(collectives, steps)):
         raise _Damaged("is damaged")
-    return Summary(path, about, steps, collectives, _rows(lines) if table else None)
+    return Summary(path, about, steps, collectives, *(_table(lines) if table else (None, None)))
 
 
 def _value(lines: Any) -> Any:
@@ -105,9 +108,13 @@ def _object(lines: Any) -> Dict[str, Any]:
     return found
 
 
-def _rows(lines: Any) -> Optional[List[List[Any]]]:
+def _table(lines: Any) -> Tuple[Optional[List[List[Any]]], Optional[Dict[str, Any]]]:
+    """Rows and modules."""
     rows: List[List[Any]] = []
-    has_table = _object(lines).get("table")
+    head = _object(lines)
+    modules = head.get("modules")
+    if modules is not None and not _are_modules(modules):
+        raise _Damaged("is damaged")
     while True:
         row = _value(lines)
         if row == {"end": True}:
@@ -117,7 +124,14 @@ def _rows(lines: Any) -> Optional[List[List[Any]]]:
         rows.append(row)
     if next(lines, b""):
         raise _Damaged("is damaged")
-    return rows if has_table is True else None
+    return rows if head.get("table") is True else None, modules
+
+
+def _are_modules(found: Any) -> bool:
+    names = found.get("name") if type(found) is dict else None
+    if type(names) is not list or len(names) > MODULES_MOST or not all(type(name) is str for name in names):
+        return False
+    return type(found.get("truncated")) is bool and _columns(found, MODULES, len(names)) is not None
 
 
 def _is_row(row: Any) -> bool:

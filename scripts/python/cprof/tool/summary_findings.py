@@ -12,10 +12,11 @@ from cprof.tool.collectives import rank_of
 from cprof.tool.findings import EXPOSED_ON_CPU, MOST_SHARE, Finding
 from cprof.tool.rank_causes import listed
 from cprof.tool.ranks import SCHEMA, Comparison, compared
-from cprof.tool.summary_file import PARTS, read
+from cprof.tool.summary_file import MODULES, PARTS, read
 
 # PyTorch needs about 10 us to launch a kernel (moments.py): shorter ones leave the GPU waiting for the next launch.
 LAUNCH_NS = 10_000
+MODULES_SHOWN = 5
 CPU = "cpu"
 WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_memcpy": "copies", "data": "waiting for data", "collective": "in collectives",
          "sync": "in calls that wait for the GPU", "operators": "in operators", "transfer": "transfers", "outside": "outside operators"}
@@ -67,14 +68,17 @@ class Told(NamedTuple):
     steps: List[Steps]                  # by rank and device
     findings: List[Finding]             # largest first
     ranks: Optional[Comparison]         # None for one rank
+    modules: Dict[str, List[int]]       # count, ns on the CPU, ns on devices: sums over the summaries
 
 
 def told(paths: List[str]) -> Told:
     """What the summaries tell. Raises a Problem."""
     groups: Dict[Tuple[int, str], Steps] = {}
     rows: List[Dict[str, Any]] = []
+    modules: Dict[str, List[int]] = {}
     for order, path in enumerate(paths):
-        found = read(path)
+        found = read(path, table=True)
+        _add_modules(found.modules, modules)
         rank = rank_of({"distributedInfo": found.about}, path, order)
         if found.steps is None or found.steps["devices"] is None:
             raise Problem("has no parts of steps: the trace is needed", path)
@@ -89,7 +93,24 @@ def told(paths: List[str]) -> Told:
     waited = _waited(ranks) if ranks and late else {}
     slow = {rank for cause in ranks.causes for rank in cause.ranks} if ranks and ranks.causes else {one.rank for one in late}
     findings = sorted([*late, *_of_parts(steps, waited, slow)], key=lambda one: (-one.ms, one.rule, one.rank))
-    return Told({"schema": SCHEMA, "time_unit": "ms", "summaries": paths, "steps": rows}, steps, findings, ranks)
+    told_of = [{"name": name, "count": count, "self_cpu": cpu / 1e6, "self_device": device / 1e6} for name, (count, cpu, device) in modules.items()]
+    return Told({"schema": SCHEMA, "time_unit": "ms", "summaries": paths, "steps": rows, "modules": told_of}, steps, findings, ranks, modules)
+
+
+def _add_modules(found: Optional[Dict[str, Any]], sums: Dict[str, List[int]]) -> None:
+    for name, *numbers in zip(found["name"], *map(found.__getitem__, MODULES)) if found else ():
+        own = sums.setdefault(name, [0, 0, 0])
+        for at, number in enumerate(numbers):
+            own[at] += number
+
+
+def modules_line(modules: Dict[str, List[int]]) -> List[str]:
+    """The modules with most time of their own, as a line; none if they are unknown."""
+    where, at = ("GPU", 2) if any(numbers[2] for numbers in modules.values()) else ("CPU", 1)
+    total = sum(numbers[at] for numbers in modules.values())
+    largest = sorted(modules, key=lambda name: (-modules[name][at], name))[:MODULES_SHOWN]
+    shares = [f"{name} {modules[name][at] / total:.0%}" for name in largest if modules[name][at] > 0]
+    return [f"modules by their time on the {where}: {', '.join(shares)}"] if shares else []
 
 
 def _rows(path: str, rank: int, steps: Dict[str, Any], device: Dict[str, Any]) -> List[Dict[str, Any]]:
