@@ -49,6 +49,8 @@ FOLLOWS = ["sh", "-c", '"$@"; exit $?', "sh"]
 # These tests hang where the kernel has vsock without a loopback, with or without the library. The time limit would end the process without results.
 HANGS = "*VSOCK*"
 
+CHECK_S = 3600
+
 TORCH = ("autograd_threads dataloader_fork dataloader_spawn spawn_queue shared_tensors hogwild jit compile export gloo_ddp checkpoint fx "
          "testing save_load random profiler_inside").split()
 
@@ -63,7 +65,10 @@ class Check:
 
     def run(self):
         """The output of the command if it failed."""
-        done = subprocess.run(self.command, env=dict(os.environ, BUILD=str(BUILD)), capture_output=True, text=True, timeout=1800)
+        try:
+            done = subprocess.run(self.command, env=dict(os.environ, BUILD=str(BUILD)), capture_output=True, text=True, timeout=CHECK_S)
+        except subprocess.TimeoutExpired:
+            return [f"not done after {CHECK_S} s"]
         return [] if done.returncode == 0 else [*(done.stdout + done.stderr).splitlines(), f"exit code {done.returncode}"]
 
 

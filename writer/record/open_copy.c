@@ -32,7 +32,9 @@ open_copy_data(struct open_copy *copy, enum record_data kind, const uint8_t *dat
 __attribute__((no_sanitize("thread"))) static void
 copy_data(const struct thread_log *log, const struct open_span *span, struct open_copy *copy)
 {
-    uint32_t n = __atomic_load_n(&span->data_len, __ATOMIC_ACQUIRE), at = span->data_at;
+    uint32_t n = *(const volatile uint16_t *)&span->data_len;
+    atomic_thread_fence(memory_order_acquire); /* the bytes were there before they counted */
+    uint32_t at = *(const volatile uint16_t *)&span->data_at;
     open_copy_data(copy, span->data_kind, log->data + at, at + n <= SPAN_DATA ? n : 0);
 }
 
