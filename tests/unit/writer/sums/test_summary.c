@@ -227,7 +227,7 @@ START_TEST(a_full_table_leaves_steps_and_collectives)
     check_has("{\"steps\": {\"step\": [1], \"start\": [0], \"total\": [100000], \"left_out\": "
               "null, \"devices\": null}}\n");
     check_has("\"start_delta\": [5]");
-    check_has("{\"table\": false, \n{\"end\": true}\n");
+    check_has("{\"table\": false, \"modules\": null}\n{\"end\": true}\n");
 }
 END_TEST
 
@@ -243,7 +243,7 @@ START_TEST(many_steps_and_names_stay_below_the_limit)
     }
     save();
     check_has("{\"steps\": null}\n");
-    check_has("{\"table\": false, \n{\"end\": true}\n");
+    check_has("{\"table\": false, \"modules\": null}\n{\"end\": true}\n");
     ck_assert_uint_le(strlen(text), 200000);
 }
 END_TEST
