@@ -121,7 +121,7 @@ def test_recipe_works(name, block, folder):
     traces = sorted(path.name for path in folder.glob(f"{name}/torch_traces/*.json"))
     if name == "up":
         server.shutdown()
-        assert traces == [] and server.taken == ["/traces/up/torch_traces/rank0.5.pt.trace.json"]
+        assert traces == [] and server.taken == [f"/traces/up/torch_traces/rank0.5.pt.trace.json{summary}" for summary in ("", ".summary")]
         assert "1 trace was written and is not here any more; uploads: up/torch_traces/rank0.5.pt.trace.json" in done.stderr
     elif name == "ranks":
         assert traces == ["rank0.5.pt.trace.json", "rank1.5.pt.trace.json"] and (folder / "ranks.json.gz").stat().st_size > 0
