@@ -10,6 +10,8 @@
 #include "writer/join/attribution.h"
 #include "writer/sums/sums.h"
 
+#define CLOCK_ERROR_NS 100
+
 /* Draws the arrow from a call to its work. Leaves out one that leads back in time: Perfetto gives
  * it no end. */
 static void draw_arrow(struct window *w, struct call *c, const struct json_place *to)
@@ -97,6 +99,13 @@ static void write_sync(const struct join_windows *in, struct window *w, struct c
     events_find(r, c->correlation, &wait);
     if (!gpu_place(w, in->shared, LANE_SYNC, r->device, r->stream, r, &at))
         return;
+    /* CUPTI's clock and the host's are known to each other within CLOCK_ERROR_NS, and a wait begins
+     * with its call. */
+    int64_t early = c->at.start_ns - at.start_ns;
+    if (c->state == CALL_WRITTEN && early > 0 && early <= CLOCK_ERROR_NS) {
+        at.start_ns = c->at.start_ns;
+        at.end_ns = at.end_ns > at.start_ns ? at.end_ns : at.start_ns;
+    }
     json_gpu_sync(&w->body, r, &at, c->external, &wait);
     draw_arrow(w, c, &at);
     w->gpu.syncs++;
