@@ -9,7 +9,7 @@ import sys
 from gpu_check import features
 from gpu_check.rules import CALLS, WORK, join_problems, loss_problems, read, rows_of, span_of_steps
 from gpu_check.run import ended, said
-from gpu_check.summaries import summary_problems
+from gpu_check.summaries import CHECKED_MOST, summary_problems
 
 SCRIPT = "tests/e2e/train_gpu.py"
 # Operators that Dynamo and Inductor mark only while torch's own profiler runs.
@@ -177,7 +177,7 @@ def compare_model(check, model, plain, theirs, ours, how=""):
             problems.append("the losses differ from the unprofiled run's")
         if device and not figures["kernels"]:
             problems.append("no kernel was recorded by either")
-        problems += [*unjoined, *loss_problems(trace), *reader_problems(check, ours.traces[0], device), *summary_problems(ours.traces[0])]
+        problems += [*unjoined, *loss_problems(trace), *reader_problems(check, ours.traces[0], device), *summary_problems(ours.traces[0], CHECKED_MOST)]
         problems += [f"said: {line}" for line in said(ours)]
     shown = (f"{figures.get('kernels', 0):,} kernels, {figures.get('operators', [0])[0]:,} operators, {figures.get('memory_events', [0])[0]:,} memory events, "
              f"kernel time {figures.get('kernel_time_ratio') or 0:.4f} x")

@@ -16,7 +16,7 @@ from gpu_check.build import find_tool
 from gpu_check.rules import (failed_allocations, graph_problems, join_problems, loss_problems, product_problems, range_problems, rate_problems,
                              read, region_problems, rows_of, step_problems, transfer_problems, whole_problems, window_problems)
 from gpu_check.run import FRAIL, ended, said, tally
-from gpu_check.summaries import summary_problems
+from gpu_check.summaries import CHECKED_MOST, summary_problems
 
 FIXTURE_BYTES = 100_000
 
@@ -100,7 +100,7 @@ def run_whole(check, name, args):
     else:
         trace = read(result.traces[0])
         figures, found = whole_problems(trace, tally(result))
-        problems += [*found, *MORE.get(name, lambda trace: [])(trace), *summary_problems(result.traces[0])]
+        problems += [*found, *MORE.get(name, lambda trace: [])(trace), *summary_problems(result.traces[0], CHECKED_MOST)]
         if trace.get("cupti_version", 0) < check.least_version:
             problems.append(f"cprof took CUPTI {trace.get('cupti_version')}, not {check.least_version}")
         if not check.label:  # the machine's own CUPTI

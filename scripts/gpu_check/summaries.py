@@ -3,6 +3,7 @@
 
 import gc
 import itertools
+import math
 import os
 import pathlib
 import sys
@@ -11,11 +12,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from cprof.tool import summarize, summary_file  # noqa: E402
 
 READ_MOST = 2 << 20  # bytes of traces whose steps and collectives are compared
+CHECKED_MOST = 16 << 20  # bytes of traces that gpu_check reads for this: a second or two of the lent machine
 _compared = itertools.count(1)
 
 
-def summary_problems(path):
-    """Differences between the summary beside a trace, if there is one, and what `cprof summarize` makes of the trace."""
+def summary_problems(path, most=math.inf):
+    """Differences between the summary beside a trace, if there is one, and what `cprof summarize` makes of the trace. most: bytes of traces that are
+    read at all."""
+    if os.path.getsize(path) > most:
+        return []
     kept, why = summary_file.of_trace(str(path), table=True)
     if kept is None:
         return [why] if why else []
