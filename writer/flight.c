@@ -402,6 +402,13 @@ static struct open_transfer oldest_transfer(void)
     return found;
 }
 
+/* Whether children have worked that nobody waits for. They take their CPU time with them. */
+static bool unwaited_children(const struct thread_work *before, const struct thread_work *after)
+{
+    return after->children_ns < before->children_ns ||
+           (after->children != before->children && after->waited_faults == before->waited_faults);
+}
+
 /* Why a step that lasts is a hang, into `wanted`. False: the process works. */
 static bool is_hang(const struct progress *before, const struct open_transfer *transfer,
                     uint64_t ns, uint64_t most)
@@ -409,11 +416,10 @@ static bool is_hang(const struct progress *before, const struct open_transfer *t
     struct progress after = progress_now();
     int64_t of_children = (int64_t)(after.work.children_ns - before->work.children_ns);
     int64_t ran = after.cpu_ns - before->cpu_ns + of_children;
-    /* A child whose end nobody waits for takes its time with it: one has worked. A thread that ends
-     * takes its bytes with it, which is no sign of work. */
     uint64_t for_ns = after.at_ns - before->at_ns;
-    bool still = seen.n && after.records == before->records && of_children >= 0 &&
-                 for_ns > most / 3 &&
+    /* A thread that ends takes its bytes with it, which is no sign of work. */
+    bool still = seen.n && after.records == before->records &&
+                 !unwaited_children(&before->work, &after.work) && for_ns > most / 3 &&
                  (int64_t)(after.work.io_bytes - before->work.io_bytes) < IDLE_BYTES &&
                  ran * IDLE_SHARE < (int64_t)for_ns;
     bool open = transfer->start && ns_between(transfer->start, clock_ticks()) >= most;

@@ -208,8 +208,11 @@ static void add_children(const char *list_path, unsigned depth, struct work_sum 
     char list[4096], *rest = list;
     if (depth > CHILDREN_DEPTH || !read_file(list_path, list, sizeof list))
         return;
-    for (char *word; (word = strtok_r(rest, " ", &rest)) && sum->processes++ < CHILDREN_MOST;)
+    for (char *word; (word = strtok_r(rest, " ", &rest)) && sum->processes++ < CHILDREN_MOST;) {
+        if (depth == 1)
+            sum->work.children += hash_text(word, strlen(word));
         add_process(atol(word), depth, sum);
+    }
 }
 
 static void add_work(const struct thread_now *now, void *arg)
@@ -229,10 +232,12 @@ struct thread_work thread_states_work(void)
     struct work_sum sum = {.processes = 0};
     struct rusage ended;
     each_thread(add_work, &sum);
-    if (getrusage(RUSAGE_CHILDREN, &ended) == 0)
+    if (getrusage(RUSAGE_CHILDREN, &ended) == 0) {
         sum.work.children_ns +=
             (uint64_t)(ended.ru_utime.tv_sec + ended.ru_stime.tv_sec) * 1000000000u +
             (uint64_t)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec) * 1000u;
+        sum.work.waited_faults = (uint64_t)ended.ru_minflt;
+    }
     return sum.work;
 }
 

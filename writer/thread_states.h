@@ -9,8 +9,10 @@
 
 /* Work that the process's own CPU time does not show, as far as the kernel tells. */
 struct thread_work {
-    uint64_t io_bytes;    /* read and written by the threads, without cprof's */
-    uint64_t children_ns; /* CPU time of the processes that they have started */
+    uint64_t io_bytes;      /* read and written by the threads, without cprof's */
+    uint64_t children_ns;   /* CPU time of the processes that they have started */
+    uint64_t children;      /* differs where other children run */
+    uint64_t waited_faults; /* page faults of the children that were waited for */
 };
 
 /* The work so far. */
