@@ -340,7 +340,8 @@ static bool is_ours(const char **why)
 static int replace(const struct buf *b)
 {
     char part[PATH_MAX];
-    struct stat st;
+    struct file_identity made;
+    uint64_t size;
     if (snprintf(part, sizeof part, "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof part)
         return ENAMETOOLONG;
     unlink(part); /* left by a killed process of this number */
@@ -348,7 +349,7 @@ static int replace(const struct buf *b)
     if (fd < 0)
         return errno;
     int error = io_write_all(fd, b->data, b->len);
-    if (!error && io_fstat(fd, &st) != 0)
+    if (!error && io_look(fd, &made, &size) != 0)
         error = errno;
     io_close(fd);
     if (!error && rename(part, path) != 0)
@@ -356,7 +357,7 @@ static int replace(const struct buf *b)
     if (error)
         unlink(part);
     else
-        written = file_identity_of(&st);
+        written = made;
     return error;
 }
 

@@ -151,6 +151,22 @@ int io_fstat(int fd, struct stat *out)
     return (int)CALL(fstat, fd, out, 0, 0, 0, 0);
 }
 
+int io_look(int fd, struct file_identity *identity, uint64_t *size)
+{
+    struct statx now;
+    struct stat st;
+    if (CALL(statx, fd, "", AT_EMPTY_PATH, FILE_IDENTITY_MASK, &now, 0) == 0) {
+        *identity = file_identity_of_statx(&now);
+        *size = now.stx_size;
+        return 0;
+    }
+    if (io_fstat(fd, &st) != 0) /* Linux before 4.11, and what forbids statx() */
+        return -1;
+    *identity = file_identity_of(&st);
+    *size = (uint64_t)st.st_size;
+    return 0;
+}
+
 ssize_t io_read(int fd, void *to, size_t n)
 {
     return CALL(read, fd, to, n, 0, 0, 0);

@@ -32,6 +32,7 @@
 #include <sys/uio.h>
 
 /* not from sys/socket.h, whose names send and recv would clash; socklen_t is unsigned */
+struct file_identity;
 struct sockaddr;
 
 /* From now on, calls of this thread go to the other thread. cprof thread, once. */
@@ -80,6 +81,10 @@ short io_poll(int fd, short events);
 
 /* Any other system call, as syscall(2). */
 long io_call(long number, long a, long b, long c, long d, long e, long f);
+
+/* The identity of an open file, with its time of birth, and its *size in bytes. 0, or -1 and errno.
+ * Any thread. */
+int io_look(int fd, struct file_identity *identity, uint64_t *size);
 
 /* Writes all n bytes, in as many calls as needed. 0 or errno. Any thread. */
 int io_write_all(int fd, const void *bytes, size_t n);

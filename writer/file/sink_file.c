@@ -192,19 +192,18 @@ static int restore(struct file_sink *s, int fd)
  * successful flush. 0 or errno; ESTALE: another file. */
 static int check_part(struct file_sink *s, int fd)
 {
-    struct stat st;
-    if (io_fstat(fd, &st) != 0) {
+    struct file_identity now;
+    uint64_t size;
+    if (io_look(fd, &now, &size) != 0) {
         int error = errno;
         if (!s->made)
             unlink(s->path); /* just made, empty */
         return error;
     }
     if (!s->made) {
-        s->sink.file = file_identity_of(&st);
+        s->sink.file = now;
         return 0;
     }
-    uint64_t size = (uint64_t)st.st_size;
-    const struct file_identity now = file_identity_of(&st);
     if (!file_identity_same(&now, &s->sink.file) || size < s->head.len + s->sink.body_size)
         return ESTALE;
     return s->dirty || size != size_of(s) ? restore(s, fd) : 0;
@@ -430,10 +429,12 @@ static int name_final(const struct file_sink *s, const char *to, bool replace)
 static void update_identity(struct file_sink *s, const char *path)
 {
     struct stat st;
-    if (!file_identity_has_name(&s->sink.file, path) && lstat(path, &st) == 0 &&
-        S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1 &&
-        (uint64_t)st.st_size == size_of(s))
-        s->sink.file = file_identity_of(&st);
+    struct file_identity now;
+    uint64_t size;
+    if (file_identity_look(path, &now, &size) && !file_identity_same(&now, &s->sink.file) &&
+        size == size_of(s) && lstat(path, &st) == 0 && st.st_ino == now.inode &&
+        st.st_uid == geteuid() && st.st_nlink == 1)
+        s->sink.file = now;
 }
 
 static int file_finish(struct sink *sink, const char *final_path, bool replace)
@@ -510,7 +511,8 @@ static int open_copy(const char *path)
 static int replace_part(struct file_sink *s, uint64_t drop)
 {
     char path[PATH_MAX];
-    struct stat st;
+    struct file_identity copy;
+    uint64_t size;
     int n = snprintf(path, sizeof(path), "%s.new", s->path);
     if (n < 0 || (size_t)n >= sizeof(path))
         return ENAMETOOLONG;
@@ -519,7 +521,7 @@ static int replace_part(struct file_sink *s, uint64_t drop)
         return errno;
     int error = check_part(s, from);
     int to = error == 0 ? open_copy(path) : -1;
-    if (error == 0 && (to < 0 || io_fstat(to, &st) != 0))
+    if (error == 0 && (to < 0 || io_look(to, &copy, &size) != 0))
         error = errno;
     if (error == 0)
         error = copy_without(s, from, to, drop);
@@ -531,7 +533,7 @@ static int replace_part(struct file_sink *s, uint64_t drop)
     if (error != 0 && to >= 0)
         unlink(path);
     else if (error == 0)
-        s->sink.file = file_identity_of(&st);
+        s->sink.file = copy;
     return error;
 }
 

@@ -240,7 +240,7 @@ struct summary_file {
 /* Writes the file under its temporary name, then renames it. */
 static int write_file(const struct summary_file *f, struct file_identity *identity)
 {
-    struct stat st;
+    uint64_t size;
     const char *made = f->made;
     int fd = io_open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST && unlink(made) == 0) /* left by a killed process with this pid */
@@ -248,8 +248,8 @@ static int write_file(const struct summary_file *f, struct file_identity *identi
     if (fd < 0)
         return errno;
     int error = io_write_all(fd, f->text.data, f->text.len);
-    if (io_fstat(fd, &st) == 0)
-        *identity = file_identity_of(&st);
+    if (io_look(fd, identity, &size) != 0)
+        *identity = (struct file_identity){.inode = 0};
     if (io_close(fd) != 0 && errno != EINTR && !error)
         error = errno;
     if (!error && rename(made, f->path) != 0)

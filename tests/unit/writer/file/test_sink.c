@@ -370,6 +370,23 @@ START_TEST(keeps_no_descriptor_open)
 }
 END_TEST
 
+/* ext4 gives a new file the inode number of one that was just removed. */
+START_TEST(knows_its_file_from_one_with_the_same_inode)
+{
+    const struct timespec pause = {.tv_nsec = 20000000}; /* files are born at ticks of 1 to 10 ms */
+    struct sink *s = sink_file(part, false, 1);
+    ck_assert_int_eq(flush(s, 0, 10, 10), 0);
+    ck_assert_int_eq(_i ? s->drop(s, 3 * EVENT_SIZE) : 0, 0);
+    ck_assert_int_eq(s->finish(s, final, false), 0);
+    ck_assert(file_identity_has_name(&s->file, final));
+    nanosleep(&pause, NULL);
+    ck_assert_int_eq(unlink(final), 0);
+    fclose(fopen(final, "w"));
+    ck_assert(!file_identity_has_name(&s->file, final));
+    sink_free(s);
+}
+END_TEST
+
 /* _i: 0 link() works, 1 link() fails, 2 link() and the exclusive rename fail */
 START_TEST(finish_refuses_an_existing_name)
 {
@@ -493,6 +510,7 @@ Suite *suite_sink(void)
     tcase_add_test(all, refuses_links_and_existing_files);
     tcase_add_test(all, does_not_change_other_programs_files);
     tcase_add_test(all, keeps_no_descriptor_open);
+    tcase_add_loop_test(all, knows_its_file_from_one_with_the_same_inode, 0, 2);
     tcase_add_loop_test(all, finish_refuses_an_existing_name, 0, 3);
     tcase_add_loop_test(all, finish_replaces_only_regular_files, 0, 4);
     tcase_add_test(all, reports_link_errors_without_a_fallback);
