@@ -104,9 +104,10 @@ demo:
 .PHONY: test
 # asan-quick runs while e2e waits. Its output comes after that of e2e.
 test: setup
-	$(Q)rm -rf $(BUILD)/times; status=0; $(MAKE) $(JOBS) $(BUILD)/unit || status=1; $(MAKE) unit || status=1; \
-		log=$$(mktemp); nice $(MAKE) asan-quick >"$$log" 2>&1 & asan=$$!; trap 'kill $$asan; rm -f "$$log"; exit 130' INT TERM; \
-		$(MAKE) e2e || status=1; wait $$asan || status=1; cat "$$log"; rm -f "$$log"; \
+	$(Q)rm -rf $(BUILD)/times; status=0; log=$$(mktemp); nice $(MAKE) asan-quick >"$$log" 2>&1 & asan=$$!; \
+		trap 'kill $$asan; rm -f "$$log"; exit 130' INT TERM; \
+		$(MAKE) $(JOBS) $(BUILD)/unit || status=1; $(MAKE) unit || status=1; $(MAKE) e2e || status=1; \
+		wait $$asan || status=1; cat "$$log"; rm -f "$$log"; \
 		python3 tests/slowest.py $(BUILD)/times/*.xml; exit $$status
 
 ## unit: unit tests of the modules, in one binary (CK_RUN_SUITE=name runs one suite, CK_FORK=no for gdb)
