@@ -26,10 +26,10 @@ while not os.path.exists(sys.argv[1]):
 """
 
 
-def samples(path):
+def samples(text):
     """{(name, labels besides rank and run): value}; checks the form of each line."""
     found, types = {}, {}
-    for line in path.read_text().splitlines():
+    for line in text.splitlines():
         if line.startswith("# TYPE "):
             types[line.split()[2]] = line.split()[3]
         elif not line.startswith("#"):
@@ -48,11 +48,11 @@ def test_metrics_of_a_training(tmp_path):
     path = tmp_path / "cprof-0.prom"
     with Running(python(TRAINING, tmp_path / "stop"), tmp_path / "t", METRICS=tmp_path / "cprof-{rank}.prom", FLIGHT=1, PROFILE_MEMORY=1, PEAK_TFLOPS="cpu=1",
                  RUN_NAME='a "b"\\c') as running:
-        wait_until(lambda: path.exists() and samples(path)["cprof_step_duration_seconds_count", ""] > 100, "the second file")
-        text, now = path.read_text(), samples(path)
-        first = path.stat().st_ino
-        wait_until(lambda: path.stat().st_ino != first, "the third file")
-        later = samples(path)
+        wait_until(lambda: path.exists() and samples(path.read_text())["cprof_step_duration_seconds_count", ""] > 100, "the second file")
+        text = path.read_text()
+        now = samples(text)
+        wait_until(lambda: samples(path.read_text()) != now, "the third file")
+        later = samples(path.read_text())
         (tmp_path / "stop").touch()
         assert running.end().rc == 0
     assert {other.name for other in tmp_path.iterdir()} == {"t", "stop"}
@@ -75,7 +75,7 @@ def test_metrics_of_a_training(tmp_path):
 def test_sources_that_are_off_are_absent(tmp_path):
     with Running(python("steps(3000, 0.01)"), tmp_path / "t", METRICS=tmp_path / "x.prom", SKIP_FIRST=1000000) as running:
         wait_until((tmp_path / "x.prom").exists, "the file")
-        names = {name for name, _ in samples(tmp_path / "x.prom")}
+        names = {name for name, _ in samples((tmp_path / "x.prom").read_text())}
         running.process.kill()
     assert names >= {"cprof_info", "cprof_traces_total", "cprof_lost_records_total"}
     assert not {name for name in names if "mfu" in name or "memory" in name or "flight" in name or "samples" in name}
