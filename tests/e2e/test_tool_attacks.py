@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import resource
 import shutil
 import signal
@@ -315,7 +316,7 @@ def test_full_stderr_keeps_the_programs_exit_code():
 # ---- what reaches a terminal ---------------------------------------------------------------------------------------
 
 def on_a_terminal(*args):
-    """What the command writes to a terminal, stdout and stderr together."""
+    """What the command writes to a terminal, stdout and stderr together, without its line of progress (after a second)."""
     master, slave = pty.openpty()
     with subprocess.Popen(command(*args), stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=environment(PYTHONIOENCODING="utf-8")) as running:
         os.close(slave)
@@ -325,7 +326,7 @@ def on_a_terminal(*args):
                 said += piece
         os.close(master)
     assert running.returncode in (0, 1, 2) and said
-    return said.decode().replace("\r\n", "\n")
+    return re.sub(r"(\r\x1b\[K[^\r\n]*)*\r\x1b\[K", "", said.decode().replace("\r\n", "\n"))
 
 
 @pytest.mark.parametrize("args", [
