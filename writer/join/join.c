@@ -133,7 +133,6 @@ void join_node(const struct record_owner *owner, const struct record *r)
 
 void join_pass(const struct join_windows *in, bool fresh)
 {
-    timeline_new_pass();
     call_rows_retry(in);
     if (!fresh)
         return;

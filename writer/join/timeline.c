@@ -15,7 +15,6 @@
 #define PLACE (sizeof(struct note) + sizeof(uint32_t))
 
 static struct timeline *first;
-static uint64_t generation; /* number of the pass, for looking for the logs of threads */
 static struct timeline *by_tid[HASH];
 
 static void *map(size_t bytes)
@@ -159,23 +158,19 @@ struct note *timeline_add(struct timeline *t, const struct record *r)
     return n;
 }
 
-void timeline_new_pass(void)
-{
-    generation++;
-}
-
-/* The log that the thread owns now, looked for once per pass. */
-static struct thread_log *log_of(struct timeline *t)
+/* The thread's log, if it had one at `ticks`. Looks for it once, and again for times after the last
+ * look: to look through all logs for each record takes long. */
+static struct thread_log *log_at(struct timeline *t, uint64_t ticks)
 {
     if (t->log && atomic_load_explicit(&t->log->tid, memory_order_relaxed) != t->tid)
         t->log = NULL; /* the log went to another thread */
-    bool look = !t->log && t->looked != generation + 1;
-    t->looked = generation + 1;
-    if (look)
+    if (!t->log && ticks >= t->looked) {
+        t->looked = clock_ticks();
         for (struct thread_log *log = thread_log_first(); log && !t->log; log = log->next)
             if (atomic_load_explicit(&log->tid, memory_order_relaxed) == t->tid &&
                 atomic_load_explicit(&log->state, memory_order_acquire) != THREAD_FREE)
                 t->log = log; /* also one that has ended: it may not be empty yet */
+    }
     return t->log;
 }
 
@@ -237,7 +232,7 @@ static bool copy_where(struct timeline *t, const struct thread_log *log, uint32_
 static bool open_span_where(struct timeline *t, bool (*wanted)(const struct glimpse *, uint64_t),
                             uint64_t arg, struct note *out)
 {
-    const struct thread_log *log = log_of(t);
+    const struct thread_log *log = log_at(t, 0);
     uint32_t depth = log ? atomic_load_explicit(&log->depth, memory_order_acquire) : 0;
     return copy_where(t, log, depth < SPAN_DEPTH ? depth : SPAN_DEPTH, wanted, arg, out);
 }
@@ -262,7 +257,7 @@ static bool is_call_begun_by(const struct glimpse *span, uint64_t ticks)
  * open, and each launch asks for all. */
 static bool span_open_at(struct timeline *t, uint64_t id, struct note *out)
 {
-    const struct thread_log *log = log_of(t);
+    const struct thread_log *log = log_at(t, 0);
     uint32_t depth = log ? atomic_load_explicit(&log->depth, memory_order_acquire) : 0;
     uint32_t below = t->open_at < depth ? t->open_at : 0;
     if (below && atomic_load_explicit(&log->spans[below - 1].id, memory_order_relaxed) == id &&
@@ -297,7 +292,7 @@ bool timeline_knows(const struct timeline *t, uint64_t ticks)
     if (t->ended && note_at(t, t->ended - 1)->start >= ticks)
         return true;
     struct timeline *mutable = (struct timeline *)t;
-    struct thread_log *log = log_of(mutable);
+    struct thread_log *log = log_at(mutable, ticks);
     if (!log)
         return true;
     /* A hook's span stays open until its record is in the ring, so the order matters: first the
@@ -310,7 +305,7 @@ bool timeline_knows(const struct timeline *t, uint64_t ticks)
 
 bool timeline_is_drained(struct timeline *t)
 {
-    struct thread_log *log = log_of(t);
+    struct thread_log *log = log_at(t, 0);
     return !log ||
            ring_head(&log->ring) == atomic_load_explicit(&log->ring.tail, memory_order_relaxed);
 }
@@ -335,6 +330,7 @@ bool timeline_at(struct timeline *t, uint64_t ticks, struct moment *out)
     *out = (struct moment){.before = at > oldest(t) ? note_at(t, at - 1)->end : 0,
                            .after = UINT64_MAX};
     if (at == t->ended) {
+        log_at(t, ticks);
         bool open = open_span_where(t, began_by, ticks, &out->open);
         out->lost = !timeline_is_drained(t); /* read last: an inner span may have ended meanwhile */
         return open;

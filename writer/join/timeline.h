@@ -55,7 +55,7 @@ struct timeline {
     uint64_t ended;         /* notes ever added; the newest is at (ended - 1) */
     uint64_t calls_waiting; /* notes that are NOTE_CALL */
     uint32_t open_at;       /* index, on the thread's stack, of the open span found last */
-    uint64_t looked;        /* pass in which the log was last looked for, + 1 */
+    uint64_t looked;        /* ticks when the log was last looked for */
     /* ring of TIMELINE_NODES times (ticks) at which it made graph nodes; NULL: none */
     uint64_t *node_times;
     uint64_t nodes; /* nodes ever made */
@@ -80,9 +80,6 @@ struct timeline *timeline_of(uint32_t tid);
 
 /* All timelines, by `next`. */
 struct timeline *timeline_first(void);
-
-/* A new pass begins: threads without a log may have one now. */
-void timeline_new_pass(void);
 
 /* Adds a span that has ended. The caller sets name and state of the note returned. Call
  * timeline_oldest() before: a waiting call in its place is lost. */

@@ -171,8 +171,10 @@ END_TEST
 START_TEST(finds_an_open_span_of_a_live_thread)
 {
     ck_assert(thread_log_start(1u << 16));
-    struct thread_log *log = thread_log_get();
     t = timeline_of((uint32_t)syscall(SYS_gettid));
+    /* its first hooked call comes while CUPTI's records of its earlier calls are taken */
+    ck_assert(timeline_knows(t, clock_ticks()));
+    struct thread_log *log = thread_log_get();
     uint64_t before = clock_ticks();
     span_open(log, &before, CAT_USER_ANNOTATION, "outer", 5);
     uint64_t outer = span_top(log);
@@ -186,7 +188,6 @@ START_TEST(finds_an_open_span_of_a_live_thread)
     ck_assert(m.open.name && memcmp(m.open.name, "outer", 5) == 0);
     ck_assert(!timeline_knows(t, during)); /* the call has not returned yet */
     span_close(log, &between);
-    timeline_new_pass();
     ck_assert(!timeline_knows(t, during)); /* its record is in the ring */
     const struct record *r = ring_peek(&log->ring, ring_head(&log->ring));
     ck_assert_ptr_nonnull(r);
