@@ -465,7 +465,7 @@ def test_driver_memory_is_recorded(tmp_path):
 
 def test_peak_of_driver_memory_matches_its_events(tmp_path):
     """The peak of each kind equals that of the file's own events. Driver memory has its own rows and counters, apart from tensor memory."""
-    trace = gpu_run("out_of_memory", tmp_path, SCHEDULE_SCOPE="none").whole()
+    trace = gpu_run("out_of_memory", tmp_path, SCHEDULE_SCOPE="none", GPU_TELEMETRY=0).whole()
     most, kinds = {}, {}
     for e in events(trace, name="[driver memory]"):
         kinds[e["args"]["Memory Kind"]] = max(kinds.get(e["args"]["Memory Kind"], 0), e["args"]["Total Allocated"])
