@@ -102,7 +102,7 @@ demo:
 
 ## test: all tests for correctness: setup, unit, asan-quick, e2e
 .PHONY: test
-# asan-quick runs while e2e waits. Its output comes after that of e2e.
+# asan-quick runs beside unit and e2e, at lower priority. Its output comes after theirs.
 test: setup
 	$(Q)rm -rf $(BUILD)/times; status=0; log=$$(mktemp); nice $(MAKE) asan-quick >"$$log" 2>&1 & asan=$$!; \
 		trap 'kill $$asan; rm -f "$$log"; exit 130' INT TERM; \

@@ -115,12 +115,11 @@ static size_t make_line(char *line, size_t size, const struct saved_trace *trace
 static bool ends_cut(int fd)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
-    struct file_identity list;
-    uint64_t size;
+    struct stat st;
     char last;
     for (int i = 0; i < LOOKS; i++) {
-        if (io_look(fd, &list, &size) != 0 || size == 0 ||
-            io_pread(fd, &last, 1, (off_t)size - 1) != 1 || last == '\n')
+        if (io_fstat(fd, &st) != 0 || st.st_size == 0 ||
+            io_pread(fd, &last, 1, st.st_size - 1) != 1 || last == '\n')
             return false;
         nanosleep(&pause, NULL);
     }

@@ -160,7 +160,7 @@ int io_look(int fd, struct file_identity *identity, uint64_t *size)
         *size = now.stx_size;
         return 0;
     }
-    if (io_fstat(fd, &st) != 0) /* Linux before 4.11, and what forbids statx() */
+    if (io_fstat(fd, &st) != 0) /* Linux before 4.11, or a filter refuses statx() */
         return -1;
     *identity = file_identity_of(&st);
     *size = (uint64_t)st.st_size;

@@ -32,8 +32,9 @@
 #include <sys/uio.h>
 
 /* not from sys/socket.h, whose names send and recv would clash; socklen_t is unsigned */
-struct file_identity;
 struct sockaddr;
+
+struct file_identity;
 
 /* From now on, calls of this thread go to the other thread. cprof thread, once. */
 void io_thread_begin(void);

@@ -158,8 +158,8 @@ struct note *timeline_add(struct timeline *t, const struct record *r)
     return n;
 }
 
-/* The thread's log, if it had one at `ticks`. Looks for it once, and again for times after the last
- * look: to look through all logs for each record takes long. */
+/* The thread's log, if it had one at `ticks`; 0: what the last look found. Looks again only for a
+ * time after the last look: to look through all logs for each record takes long. */
 static struct thread_log *log_at(struct timeline *t, uint64_t ticks)
 {
     if (t->log && atomic_load_explicit(&t->log->tid, memory_order_relaxed) != t->tid)
@@ -330,7 +330,6 @@ bool timeline_at(struct timeline *t, uint64_t ticks, struct moment *out)
     *out = (struct moment){.before = at > oldest(t) ? note_at(t, at - 1)->end : 0,
                            .after = UINT64_MAX};
     if (at == t->ended) {
-        log_at(t, ticks);
         bool open = open_span_where(t, began_by, ticks, &out->open);
         out->lost = !timeline_is_drained(t); /* read last: an inner span may have ended meanwhile */
         return open;

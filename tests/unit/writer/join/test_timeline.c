@@ -182,6 +182,7 @@ START_TEST(finds_an_open_span_of_a_live_thread)
     span_open(log, &between, CAT_CUDA_RUNTIME, "cudaMalloc", 10);
     uint64_t during = clock_ticks();
     ck_assert_uint_eq(at(before), 0);
+    ck_assert(timeline_knows(t, between));
     struct moment m;
     ck_assert(timeline_at(t, between, &m));
     ck_assert_uint_eq(m.open.id, outer);
