@@ -21,6 +21,7 @@
 #define IDLE_FLUSHES 4 /* without new events, only each fourth flush is done */
 #define SAVES_MOST   5 /* saved recordings of a rank that are kept */
 #define NAMES_TRIED  1000
+#define LOST_MOST    10         /* flushes without folder or file until the recorder gives up */
 #define STEPS_SEEN   63         /* the last steps, whose median counts */
 #define STEPS_LEAST  10         /* with fewer, no step is slow */
 #define SLOW_NS      100000000u /* what a slow step takes more than the median, at least */
@@ -190,19 +191,22 @@ static void move_old_file(void)
     }
 }
 
-/* Writes what has come. Without its folder or file, the recorder begins a new file. */
+/* Writes what has come. Without its folder or file, the next flush begins a new file: whoever
+ * removes the folder may still be at it. */
 static void flush(void)
 {
+    static unsigned lost; /* flushes without folder or file, one after the other */
     threads_new = false;
     if (!flight->sink)
         move_old_file();
-    bool had_file = flight->sink;
     int error = window_flush(flight, shared);
-    if ((error == ENOENT || error == ESTALE) && had_file) {
+    bool gone = error == ENOENT || error == ESTALE;
+    lost = gone ? lost + 1 : 0;
+    if (gone && lost <= LOST_MOST) {
         sink_free(flight->sink);
         flight->sink = NULL;
         flight->half.bytes = flight->half.events = flight->flushed = 0;
-        error = window_flush(flight, shared);
+        return;
     }
     if (error)
         give_up(strerror(error));
@@ -265,6 +269,8 @@ static bool save(enum flight_cause cause, const char *reason, char to[PATH_MAX])
     char path[PATH_MAX], step[24];
     int64_t rank;
     flush();
+    if (flight && !flight->sink)
+        flush();
     if (!flight || !trace_folder(path, &rank))
         return false;
     make_room(path, rank);
