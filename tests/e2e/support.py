@@ -62,9 +62,9 @@ def _call(name):
     return getattr(_c, "cprof_" + name, lambda *args: 0)
 step, mark, push, pop = (_call(name) for name in ("step", "mark", "range_push", "range_pop"))
 def flushed(text):
-    # until the open file holds the text (not in gzip)
+    # until the open file or the recorder's holds the text (not in gzip)
     while hasattr(_c, "cprof_step") and not any(text in open(os.path.join(folder, name), "rb").read()
-            for folder, _, names in os.walk(os.environ["CPROF_FOLDER"]) for name in names if name.endswith(".part")):
+            for folder, _, names in os.walk(os.environ["CPROF_FOLDER"]) for name in names if name.endswith((".part", ".flight"))):
         time.sleep(0.02)
 def steps(n, pause=0.0):
     for i in range(n):

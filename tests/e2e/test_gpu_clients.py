@@ -205,7 +205,7 @@ def test_clients_get_cupti_between_windows(tmp_path, client, first):
     """JAX's profiler and Triton's Proton open libcupti themselves, so cprof cannot see them. After a window cprof gives CUPTI back.
     Each session is one later step and tries to subscribe once."""
     windows = [{23, 24}, {38, 39}]  # the steps before them are warmup
-    result = gpu_run("second_client", tmp_path, "--first", first, "--length", 1, "--period", 1, "--sessions", 3, "--steps", 54, "--pause", 40,
+    result = gpu_run("second_client", tmp_path, "--first", first, "--length", 1, "--period", 1, "--sessions", 3, "--steps", 54, "--pause", 80,
                      "--patience", 5, *CLIENTS[client], SKIP_FIRST=10, WAIT=12, WARMUP=1, ACTIVE=2, REPEAT=2)
     assert result.rc == 0, result.err
     sessions = [tuple(map(int, found)) for found in re.findall(r"^session (\d+) (\d+) (\d+)$", result.out, re.M)]

@@ -26,7 +26,7 @@ GPM = ("SM activity", "Tensor activity", "DRAM bandwidth")
 POWER, ENERGY = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption"
 
 
-def train(folder, *args, steps=100, devices=1, nvml="", env=None, **more):
+def train(folder, *args, steps=200, devices=1, nvml="", env=None, **more):
     """A training of 5 ms a step and device. All steps but the first are recorded, unless `more` says otherwise."""
     return gpu_run("train", folder, "--steps", steps, "--devices", devices, *args, env={"SIM_NVML": nvml, **(env or {})}, **{"ACTIVE": steps, **more})
 
@@ -108,7 +108,7 @@ def test_energy_follows_from_power_where_it_is_not_counted(tmp_path):
 
 
 def test_throttling_begins_with_an_instant(tmp_path):
-    trace = is_sound(train(tmp_path, steps=160, nvml="throttle=0x45,throttle_ms=200"))  # 1: idle, which is no throttling
+    trace = is_sound(train(tmp_path, steps=300, nvml="throttle=0x45,throttle_ms=200"))  # 1: idle, which is no throttling
     found = counters(trace)
     assert {name for name, _ in found if "Throttled" in name} == {"Throttled: power limit", "Throttled: hardware thermal slowdown"}
     changes = found["Throttled: power limit", 0]
@@ -120,14 +120,14 @@ def test_throttling_begins_with_an_instant(tmp_path):
 
 @pytest.mark.parametrize("nvml, missing", [("no_gpm", GPM), ("nan", GPM), ("refuse=nvmlDeviceGetPowerUsage:4,refuse=nvmlDeviceGetMemoryInfo_v2:3", ("Power", "Memory used"))])
 def test_what_a_gpu_refuses_is_missing_and_not_asked_again(tmp_path, nvml, missing):
-    result = train(tmp_path, steps=60, nvml=nvml)
+    result = train(tmp_path, steps=200, nvml=nvml)
     found = {name for name, _ in counters(is_sound(result))}
     assert found == {name for name, _, _ in VALUES if name not in missing}
     assert result.complaints == [] and result.nvml[POWER] >= 1 and ("Power" not in missing or result.nvml[POWER] == 1)
 
 
 def test_a_divided_gpu_has_what_is_of_the_whole(tmp_path):
-    result = train(tmp_path, steps=60, nvml="mig", faults="mig=1")
+    result = train(tmp_path, steps=200, nvml="mig", faults="mig=1")
     trace = is_sound(result)
     assert {name for name, _ in counters(trace)} == {"SM clock", "Memory clock", "Power", "Temperature"}
     assert any("MIG" in note for note in trace["cprof"]["notes"]) and "joules_per_step" not in flops(trace)
@@ -160,7 +160,7 @@ def test_a_program_without_cuda_does_not_load_nvml(tmp_path):
 def test_a_slow_call_ends_telemetry_with_one_line(tmp_path, ms):
     """60 s: the cprof thread finds the call that does not return."""
     began = time.monotonic()
-    result = train(tmp_path, steps=100, nvml=f"slow={POWER}:{ms}")
+    result = train(tmp_path, steps=300, nvml=f"slow={POWER}:{ms}")
     line, = result.complaints
     assert re.match(rf"a call of NVML \({POWER}\) took \d+ ms: the GPUs' clocks and power are not recorded", line)
     trace = result.trace()
@@ -186,7 +186,7 @@ def test_children_of_fork_make_no_call_and_inherit_none(tmp_path):
 def test_the_thread_sleeps_between_windows(tmp_path):
     """In a pause of the program after the window it is not woken once."""
     env = dict(ENVIRONMENT, LD_LIBRARY_PATH=str(SIM), SIM_REPORT=str(tmp_path / "simulation.txt"))
-    with Running([PROGRAMS / "train", "--steps", 120, "--devices", 1, "--pause", 1500, "--pause-after", 90], tmp_path, env=env, ACTIVE=60, WAIT=20,
+    with Running([PROGRAMS / "train", "--steps", 320, "--devices", 1, "--pause", 1500, "--pause-after", 170], tmp_path, env=env, ACTIVE=140, WAIT=20,
                  WARMUP=1, REPEAT=0) as program:
         wait_until(lambda: list(tmp_path.glob("*.json")), "the trace")
         pid = program.process.pid
@@ -226,7 +226,7 @@ def test_explain_names_the_throttling_of_a_run(tmp_path):
 def test_check_and_merge_take_the_counters(tmp_path):
     """Perfetto and HTA read traces with them in test_gpu_picture.py and test_consumers.py."""
     for rank in (0, 1):
-        train(tmp_path / str(rank), steps=40, devices=2 - rank, nvml="throttle=4", env={"RANK": str(rank), "WORLD_SIZE": "2"})
+        train(tmp_path / str(rank), steps=150, devices=2 - rank, nvml="throttle=4", env={"RANK": str(rank), "WORLD_SIZE": "2"})
     assert tool.cprof("check", str(tmp_path / "0"), str(tmp_path / "1")).out.count("nothing wrong") == 2
     merged = tmp_path / "merged.json"
     assert tool.cprof("merge", str(tmp_path / "0"), str(tmp_path / "1"), "-o", str(merged)).rc == 0

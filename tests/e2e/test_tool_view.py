@@ -81,7 +81,7 @@ def test_shows_arguments_on_one_line(training):
 
 @needed
 def test_shows_the_rows_of_each_gpu(tmp_path):
-    run = gpu_run("train", tmp_path, "--steps", 70, env={"SIM_NVML": "throttle=4"}, ACTIVE=60)
+    run = gpu_run("train", tmp_path, "--steps", 200, env={"SIM_NVML": "throttle=4"}, ACTIVE=190)
     view = view_of(run.traces[0], tmp_path)
     rows = rows_of(view)
     assert rows[:3] == ["title", "train", "steps"] and rows[3].startswith("thread ")

@@ -99,7 +99,7 @@ def test_socket_opens_a_window_of_seconds(tmp_path):
             assert re.fullmatch(r"opens step=\d+ seconds=0\.500", lines[0]) and lines[2:] == ["done"]
             assert 0.5 <= time.monotonic() - start < 5
             spans = [float(e["ts"]) for e in events(load(lines[1].removeprefix("trace ")), ph="X", name=re.compile("work"))]
-            assert 0.3e6 < max(spans) - min(spans) < 0.6e6
+            assert 0.3e6 < max(spans) - min(spans) < 1.5e6  # on a busy machine it closes late
             p.say()
             assert p.end().complaints == []
 
@@ -227,7 +227,7 @@ def test_request_joins_the_open_window(tmp_path):
     """The second client is told that a window is open, and gets its trace. The window stays as long as it was."""
     with loop(tmp_path, "socket") as p:
         wait_socket(p.process.pid)
-        one = Client(p.process.pid, "window steps=30")
+        one = Client(p.process.pid, "window steps=100")
         assert one.line().startswith("opens ")
         two = Client(p.process.pid, "window steps=2")
         assert two.line().startswith("open step=")
@@ -239,15 +239,15 @@ def test_longer_request_extends_the_open_window(tmp_path):
     """The longer request is recorded whole, in the same trace."""
     with loop(tmp_path, "socket") as p:
         wait_socket(p.process.pid)
-        one = Client(p.process.pid, "window steps=30")
+        one = Client(p.process.pid, "window steps=100")
         first = int(re.match(r"opens step=(\d+)", one.line()).group(1))
         wait_until(lambda: int(re.search(r" step=(\d+)", ask(p.process.pid, "status")[0]).group(1)) > first + 2, "the window")
-        two = Client(p.process.pid, "window steps=100")
+        two = Client(p.process.pid, "window steps=150")
         at = int(re.match(r"open step=(\d+)", two.line()).group(1))
         ends = one.rest(), two.rest()
         assert ends[0] == ends[1]
         steps = step_numbers(load(ends[0][0].removeprefix("trace ")))
-        assert steps[0] == first and at + 100 - 2 <= steps[-1] <= at + 100 + 3
+        assert steps[0] == first and at + 150 - 2 <= steps[-1] <= at + 150 + 3
 
 
 def test_refuses_bad_requests_and_survives_leaving_clients(tmp_path):
@@ -458,7 +458,8 @@ def test_calls_the_programs_signal_handler_too(tmp_path):
 def test_reinstalls_its_handler_after_a_reset(tmp_path):
     """At the end of fit(), Lightning's trainer resets all handlers to those that Python knew before. The signal must not end the program."""
     code = "before = signal.getsignal(signal.SIGUSR2)\nsteps(1)\ntime.sleep(0.1)\nfor again in range(2):\n    signal.signal(signal.SIGUSR2, before)\n" \
-           "    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGUSR2)\n    steps(4, 0.05)\n    time.sleep(0.5)\nprint(before == signal.SIG_DFL)"
+           "    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGUSR2)\n    steps(4, 0.05)\n" \
+           "    while len([name for name in os.listdir(os.environ['CPROF_FOLDER']) if name.endswith('.json')]) <= again: time.sleep(0.02)\nprint(before == signal.SIG_DFL)"
     result = run(python(code), tmp_path / "t", TRIGGER="signal:USR2", ACTIVE=1, **NONE)
     assert (result.rc, result.out) == (0, "True\n") and len(result.traces) == 2, result.err
 
