@@ -98,7 +98,7 @@ def test_export_into_a_device(tmp_path, device):
 def test_export_into_a_fifo(tmp_path):
     """The reader is slower than the export."""
     code = """
-import cprof, fcntl, gzip, json
+import cprof, fcntl, gzip, json, select
 steps(2)
 for name in ("a.json", "a.json.gz"):
     os.mkfifo(name)
@@ -107,6 +107,7 @@ for name in ("a.json", "a.json.gz"):
     os.set_blocking(fd, True)
     got = []
     def read():
+        select.select([fd], [], [])  # until the export has opened it
         time.sleep(0.2)
         while data := os.read(fd, 1000): got.append(data)
     thread = threading.Thread(target=read)

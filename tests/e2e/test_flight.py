@@ -288,7 +288,7 @@ def test_trigger_without_a_recorder_says_so(tmp_path):
 
 def test_run_makes_a_trace_of_the_last_steps_of_a_killed_program(tmp_path):
     command = ["run", "--folder", tmp_path / "t", "--flight", "1", "--skip-first", "100000", "--",
-               *python("steps(30, 0.02); os.kill(os.getpid(), 9)")]
+               *python("steps(30, 0.02)" + KILLED)]
     for n in range(2):  # the second time the first one's file is there, under another name
         said = tool.cprof(*command)
         told = [line for line in said.err.splitlines() if "its last steps are there as a trace" in line]

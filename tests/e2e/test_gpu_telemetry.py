@@ -170,7 +170,7 @@ def test_a_slow_call_ends_telemetry_with_one_line(tmp_path, ms):
 
 def test_the_end_of_the_program_waits_for_the_call_in_progress(tmp_path):
     """NVML's destructor counts the calls that are in progress when it runs."""
-    result = gpu_run("many", tmp_path, "--launches", 100, "--ns", 1000000, env={"SIM_NVML": "slow=nvmlDeviceGetPcieThroughput:150"}, SCHEDULE_SCOPE="none")
+    result = gpu_run("many", tmp_path, "--launches", 600, "--ns", 1000000, env={"SIM_NVML": "slow=nvmlDeviceGetPcieThroughput:150"}, SCHEDULE_SCOPE="none")
     is_sound(result)
     assert result.nvml["nvmlDeviceGetPcieThroughput"] >= 1
 
@@ -186,7 +186,7 @@ def test_children_of_fork_make_no_call_and_inherit_none(tmp_path):
 def test_the_thread_sleeps_between_windows(tmp_path):
     """In a pause of the program after the window it is not woken once."""
     env = dict(ENVIRONMENT, LD_LIBRARY_PATH=str(SIM), SIM_REPORT=str(tmp_path / "simulation.txt"))
-    with Running([PROGRAMS / "train", "--steps", 320, "--devices", 1, "--pause", 1500, "--pause-after", 170], tmp_path, env=env, ACTIVE=140, WAIT=20,
+    with Running([PROGRAMS / "train", "--steps", 320, "--devices", 1, "--pause", 3000, "--pause-after", 170], tmp_path, env=env, ACTIVE=140, WAIT=20,
                  WARMUP=1, REPEAT=0) as program:
         wait_until(lambda: list(tmp_path.glob("*.json")), "the trace")
         pid = program.process.pid

@@ -232,7 +232,7 @@ def test_request_joins_the_open_window(tmp_path):
         two = Client(p.process.pid, "window steps=2")
         assert two.line().startswith("open step=")
         ends = one.rest(), two.rest()
-        assert ends[0] == ends[1] and len(step_numbers(load(ends[0][0].removeprefix("trace ")))) == 30
+        assert ends[0] == ends[1] and len(step_numbers(load(ends[0][0].removeprefix("trace ")))) == 100
 
 
 def test_longer_request_extends_the_open_window(tmp_path):
