@@ -9,6 +9,7 @@ import json
 import pathlib
 import random
 import re
+import shutil
 
 import pytest
 import torch
@@ -148,6 +149,25 @@ def test_shows_the_numbers_of_a_gpu(tmp_path, monkeypatch):
     assert [rate[name] for name in ("GFLOP", "TFLOP/s", "MFU", "HFU", "recomputed")] == [4 * 10**12, 512.25, 41.5, 55.0, 0.25]
     for told in ("2 × NVIDIA H100 (80 GiB)", "node-7", "12: ring_full 12", "with_stack", "cprof 0.1.0"):
         assert told in text, told
+
+
+def test_shows_the_sums_of_summaries_alone(tmp_path, monkeypatch):
+    """The longest operators and kernels of all ranks. A name stays text."""
+    monkeypatch.chdir(tmp_path)
+    path = pathlib.Path(gpu_run(name=EVIL))
+    assert tool.cprof("summarize", path).rc == 0
+    kept = pathlib.Path("kept")
+    kept.mkdir()
+    for rank in (0, 1):
+        shutil.copy(f"{path}.summary", kept / f"rank{rank}.json.summary")
+    text = report(kept)
+    tables, told = _Tables(text).tables, of("top", kept)["rows"]
+    for table, head, device, ms in (("operators", "operator", "cpu", "self CPU ms"), ("kernels", "kernel or copy", "cuda", "ms")):
+        shown = {row[head]: row[ms] / 1000 for row in tables[table]}
+        time = "self_cpu_time_total" if device == "cpu" else "self_device_time_total"
+        assert shown == {row["name"]: row[time] for row in told if row["device_type"] == device and row[time]
+                         and not (device == "cuda" and row["is_user_annotation"])} and shown
+    assert EVIL not in text and next(iter(tables["kernels"]))["times"] == 48
 
 
 def test_shows_the_numbers_of_memory(tmp_path, monkeypatch):

@@ -683,6 +683,21 @@ def test_uses_and_names_the_summary_beside_the_trace(our_trace, tmp_path):
     assert table.stat().st_size < 16384
 
 
+def test_adds_up_summaries_alone(our_trace, tmp_path):
+    for name in ("a", "b"):
+        shutil.copy2(f"{our_trace}.summary", tmp_path / f"{name}.json.summary")
+    shown = tool.cprof("top", tmp_path, "--json", "--sort-by", "self_cpu_time_total")
+    once = json.loads(tool.cprof("top", our_trace, "--json", "--sort-by", "self_cpu_time_total", "--from-trace").out)["rows"]
+    twice = json.loads(shown.out)["rows"]
+    assert {row["name"]: (2 * row["count"], 2 * row["self_cpu_time_total"]) for row in once} == {
+        row["name"]: (row["count"], pytest.approx(row["self_cpu_time_total"])) for row in twice} and len(once) > 20
+    assert shown.err == "cprof: by summaries alone: what libraries did inside operators is in the traces\n"
+    for option in ("--from-trace", "--group-by-input-shape"):
+        refused = tool.cprof("top", tmp_path / "a.json.summary", option)
+        assert refused.rc == 2 and "a.json.summary: is a summary: shapes, stacks and single events are in the trace" in refused.err
+    assert tool.cprof("top", tmp_path, "--by", "line").rc == 2
+
+
 @pytest.mark.parametrize("change, said", [
     (lambda path, table: path.write_bytes(path.read_bytes() + b" "), "another trace"),
     (lambda path, table: path.write_bytes(path.read_bytes().replace(b'"hook_ns": ', b'"hook_ms": ')), "another trace"),

@@ -19,7 +19,7 @@ from cprof.tool.span_roots import walk_all
 from cprof.tool.span_stacks import StackFinder, python_frames
 from cprof.tool.span_reader import Wanted, read_spans
 from cprof.tool.spans import Kind, Spans
-from cprof.tool.summary_file import Summary, of_trace
+from cprof.tool.summary_file import SUFFIX, Summary, of_trace, read
 
 SORT_KEYS = ("cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total",
              "cpu_memory_usage", "cuda_memory_usage", "self_cpu_memory_usage", "self_cuda_memory_usage", "flops", "count")
@@ -113,15 +113,27 @@ class Averages:
         return list(self)[at]
 
     def add(self, path: str, progress: bool = False, from_trace: bool = False) -> List[str]:
-        """Adds a trace. Reads its summary instead if that is enough, unless from_trace is set. Returns remarks about the trace."""
-        why = ""
-        if not (from_trace or self.by_shape or self.stack_depth):
+        """Adds a trace, or a summary by itself. Reads the trace's summary instead if that is enough, unless from_trace is set. Returns remarks about
+        the trace."""
+        summary, why = None, ""
+        if path.endswith(SUFFIX):
+            summary = self._alone(path, from_trace)
+        elif not (from_trace or self.by_shape or self.stack_depth):
             summary, why = of_trace(path, table=True)
-            if summary is not None and summary.rows:
-                self._add_table(summary)
-                self.rates[path] = rates_of(summary.about.get("flops"))
-                return []
+        if summary is not None and summary.rows:
+            self._add_table(summary)
+            self.rates[path] = rates_of(summary.about.get("flops"))
+            return []
         return ([why + ": the trace is read"] if why else []) + self._read(path, progress)
+
+    def _alone(self, path: str, from_trace: bool) -> Summary:
+        """A summary with a table. Raises a Problem."""
+        if from_trace or self.by_shape or self.stack_depth:
+            raise Problem("is a summary: shapes, stacks and single events are in the trace", path)
+        found = read(path, table=True)
+        if not found.rows:
+            raise Problem("has no table of operators: it is in the trace", path)
+        return found
 
     def _read(self, path: str, progress: bool) -> List[str]:
         with open_trace(path, progress) as trace:

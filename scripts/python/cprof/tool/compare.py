@@ -266,7 +266,7 @@ class Comparison:
 
     def __init__(self, before: str, after: str) -> None:
         paths = [traces_of([side], summaries=True) for side in (before, after)]
-        by_summaries = any(path.endswith(SUFFIX) for side in paths for path in side)
+        self.by_summaries = by_summaries = any(path.endswith(SUFFIX) for side in paths for path in side)
         self.sides = [Side(given, side, by_summaries) for given, side in zip((before, after), paths)]
         self.whole = not all(side.has_steps for side in self.sides)
         lengths = [[side.whole] if self.whole else side.steps for side in self.sides]
@@ -365,6 +365,8 @@ def _json(found: Comparison) -> str:
 def show(before: str, after: str, limit: int, as_json: bool, markdown: bool = False) -> Comparison:
     """Prints the comparison."""
     found = Comparison(before, after)
+    if found.by_summaries and not as_json:
+        note("by summaries alone: operators, calls and kernels are in the traces")
     if as_json:
         data(_json(found))
     elif markdown:

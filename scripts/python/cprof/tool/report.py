@@ -7,12 +7,13 @@ kernels, memory, ranks and FLOPs.
 
 The page is one file of at most 1 MB, needs no network, and can be printed. Its numbers are those of `cprof explain --json`,
 `cprof memory --json` and `cprof ranks --json`. The page marks lists that are cut; these commands print them whole. A folder of summaries
-without their traces gives a page about the ranks alone."""
+without their traces gives a page about the ranks, with the longest operators and kernels of all."""
 
 import argparse
 from typing import Any, Dict, List, NamedTuple
 
-from cprof.tool import BAD_INPUT, note
+from cprof.tool import BAD_INPUT, Problem, note
+from cprof.tool.averages import Average, Averages
 from cprof.tool.collectives import rank_of
 from cprof.tool.explain import explained
 from cprof.tool.given import add_traces, traces_of
@@ -64,13 +65,24 @@ class Kept:
         self.memory[CHARTS:] = [one._replace(line=None) for one in self.memory[CHARTS:]]
 
 
+def _table_of(paths: List[str]) -> List[Average]:
+    """The rows of `cprof top` for summaries. Empty if one has no table."""
+    averages = Averages()
+    try:
+        for path in paths:
+            averages.add(path)
+    except Problem:
+        return []
+    return list(averages)
+
+
 def run(args: argparse.Namespace) -> int:
     """`cprof report`"""
     end_tidily()
     paths = traces_of(args.traces, summaries=True)
     keep_apart(args.output, paths)
     if any(path.endswith(SUFFIX) for path in paths):
-        text, problems = ranks_page(compared(paths), paths), []
+        text, problems = ranks_page(compared(paths), paths, _table_of(paths)), []
     else:
         kept = Kept(paths)
         summary = explained(paths, keep=kept.take)

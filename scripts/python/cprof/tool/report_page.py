@@ -8,7 +8,7 @@ import os
 import statistics
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
-from cprof.tool.averages import format_memory
+from cprof.tool.averages import Average, format_memory
 from cprof.tool.explain import STACKS_SLOW, WORDS, Summary, amount, are_slowed, mean_line
 from cprof.tool.findings import Group
 from cprof.tool.memory import growth_text
@@ -366,13 +366,27 @@ def _heat(found: Comparison) -> Html:
                    tag("div", chart(plot, [f"rank{'s' * (len(row) > 1)} {listed(row)}" for row in rows], along), class_="map")))
 
 
-def ranks_page(found: Comparison, paths: List[str]) -> str:
-    """The page as text for summaries without traces."""
+def _sums(rows: Sequence[Average], device: str, heads: Sequence[str], most: int, time: str) -> Html:
+    """The rows of a device that took longest by themselves, of `cprof top`'s table."""
+    found = sorted(((getattr(row, time), row) for row in rows if row.device_type == device and getattr(row, time)), key=lambda one: (-one[0], one[1].key))
+    whole = sum(ns for ns, _ in found)
+    body = [[row.key, Number(f"{ns / 1e6:,.3f}", ns), Number(f"{ns / whole:.1%}", ns), Number(f"{row.count:,}", row.count)] for ns, row in found[:most]]
+    columns = [Column(heads[0], "p"), Column(heads[1]), Column("share"), Column(heads[2])]
+    return table(columns, body, heads[0].split()[0] + "s") + left_out(len(body), len(found), "rows") if body else Html()
+
+
+def ranks_page(found: Comparison, paths: List[str], rows: Sequence[Average] = ()) -> str:
+    """The page as text for summaries without traces. rows: the sums of their tables."""
     title = _title(paths)
     lines = joined(tag("p", cut(line, 400)) for line in found.answer())
-    where = tag("p", f"{len(found.ranks):,} ranks by the summaries made with their traces, which are elsewhere: this page has no operators.", class_="muted")
-    return document(f"{title} - cprof report", tag("h1", title), tag("section", lines, where), tag("section", tag("h2", "Ranks"), _ranks(found, False)),
-                    style=MEMORY + _STYLE, script=SORT)
+    where = tag("p", f"{len(found.ranks):,} ranks by the summaries made with their traces, which are elsewhere: this page has no modules, lines or memory.",
+                class_="muted")
+    kernels = [row for row in rows if not row.is_user_annotation]
+    sections = [("Ranks", _ranks(found, False)),
+                ("Operators and calls of all ranks", _sums(rows, "cpu", ("operator", "self CPU ms", "calls"), OPERATORS, "self_cpu_ns")),
+                ("Kernels and copies of all ranks", _sums(kernels, "cuda", ("kernel or copy", "ms", "times"), KERNELS, "self_device_ns"))]
+    return document(f"{title} - cprof report", tag("h1", title), tag("section", lines, where),
+                    *(tag("section", tag("h2", name), inside) for name, inside in sections if inside), style=MEMORY + _STYLE, script=SORT)
 
 
 # ---- FLOPs ----

@@ -11,6 +11,7 @@ read. FLOP/s are those of the whole operator. The last lines show how much of th
 
 cprof leaves a summary beside each trace that it writes (TRACE.summary), so that the command answers at once for a large trace. If it is
 missing, has no table, or is older than the trace, and for all grouped tables, the command reads the trace. A line tells when it was used.
+Of a folder with summaries and without their traces, it adds up the summaries.
 Several traces are added up. --sort-by, --json and --csv name the columns as torch does. --json and --csv have all rows.
 """
 
@@ -27,6 +28,7 @@ from cprof.tool.breakdown import BY, breakdown
 from cprof.tool.compare import ROWS as COMPARED, show as compare
 from cprof.tool.given import add_traces, row_limit, traces_of
 from cprof.tool.screen import data, put
+from cprof.tool.summary_file import SUFFIX
 from cprof.tool.top_table import ROWS, Table
 
 HELP = "show where the time goes: operators by self time, or sums by step, module, line, kernel, device or category"
@@ -89,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     if args.compare:
         compare(*args.traces, COMPARED if args.row_limit is None else args.row_limit, args.json)
         return 0
-    args.traces = traces_of(args.traces)
+    args.traces = traces_of(args.traces, summaries=not args.by)
     if not args.by:
         return _table(args)
     columns, rows, text = breakdown(args.by, args.traces)
@@ -102,10 +104,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _is_small(path: str) -> bool:
-    """Whether the trace is read so fast that nobody notices: it has more than its summary."""
+def _reads_fast(path: str) -> bool:
+    """Whether it is a trace that is read so fast that nobody notices: it has more than its summary."""
     try:
-        return os.path.getsize(path) * (GZIP_RATIO if path.endswith(".gz") else 1) <= SMALL
+        return not path.endswith(SUFFIX) and os.path.getsize(path) * (GZIP_RATIO if path.endswith(".gz") else 1) <= SMALL
     except OSError:
         return False
 
@@ -119,10 +121,14 @@ def _table(args: argparse.Namespace) -> int:
     averages = Averages(args.group_by_input_shape, args.group_by_stack_n, args.include_python_functions)
     for_people = not (args.json or args.csv or args.torch or args.group_by_input_shape or args.group_by_stack_n)
     for path in args.traces:
-        for line in averages.add(path, progress=True, from_trace=args.from_trace or for_people and _is_small(path)):
+        for line in averages.add(path, progress=True, from_trace=args.from_trace or for_people and _reads_fast(path)):
             note(line, path)
+    alone = set(averages.tables).intersection(args.traces)
+    if alone:
+        note("by summaries alone: what libraries did inside operators is in the traces")
     for path in averages.tables if getattr(args, "tell", True) else ():
-        note("the summary made with the trace (--from-trace reads the trace)", path)
+        if path not in alone:
+            note("the summary made with the trace (--from-trace reads the trace)", path)
     averages.need(args.sort_by, args.traces[0])
     if not (args.json or args.csv):
         put(Table(averages, args.sort_by, _limit(args, ROWS)).text() if for_people else averages.table(args.sort_by, _limit(args, TORCHS)))
