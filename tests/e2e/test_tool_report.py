@@ -165,7 +165,7 @@ def test_shows_the_sums_of_summaries_alone(tmp_path, monkeypatch):
     for table, head, device, ms in (("operators", "operator", "cpu", "self CPU ms"), ("kernels", "kernel or copy", "cuda", "ms")):
         shown = {row[head]: row[ms] / 1000 for row in tables[table]}
         time = "self_cpu_time_total" if device == "cpu" else "self_device_time_total"
-        assert shown == {row["name"]: row[time] for row in told if row["device_type"] == device and row[time]
+        assert shown == {row["name"]: row[time] for row in told if row["device_type"] == device and row[time] and row["name"] != "ProfilerStep*"
                          and not (device == "cuda" and row["is_user_annotation"])} and shown
     assert EVIL not in text and next(iter(tables["kernels"]))["times"] == 48
 

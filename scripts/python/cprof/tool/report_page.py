@@ -22,12 +22,13 @@ from cprof.tool.rank_causes import listed
 from cprof.tool.ranks import Comparison
 from cprof.tool.rates import rates_of
 from cprof.tool.spans import int_or_none
+from cprof.tool.steps import STEPS
 
 GPU = BUSY + IDLE
 SHADES = {"computation": "#3d9950", "exposed_comm": "#d9822b", "exposed_memcpy": "#9c6b3f", "cpu_late": "#cf4a4a", "sync": "#9a5fc4", "data": "#d6b52c",
           "between_steps": "#4a86c9", "other": "#8b95a1", "operators": "#3d9950", "outside": "#4a86c9", "waiting": "#d6b52c"}
 HEAT = "#c2362b"
-FINDINGS, STEPS, OPERATORS, KERNELS, DEVICES, GROUPS, TRACES = 30, 200, 30, 30, 64, 64, 8
+FINDINGS, STEPS_SHOWN, OPERATORS, KERNELS, DEVICES, GROUPS, TRACES = 30, 200, 30, 30, 64, 64, 8
 DRAWN = 4               # ranks and devices whose steps are drawn one by one
 BINS = 120              # bars of a chart: with more steps each bar is the mean of several
 CELLS, HEAT_ROWS = 6400, 64
@@ -264,7 +265,7 @@ def _steps(summary: Summary) -> Html:
 def _step_tables(summary: Summary) -> Iterator[Html]:
     """The numbers of each step."""
     steps = [row for row in summary.data["steps"] if row["step"] is not None]
-    shown = sorted(sorted(steps, key=lambda row: -row["total"])[:STEPS], key=lambda row: (row["step"], row["rank"], row["device"]))
+    shown = sorted(sorted(steps, key=lambda row: -row["total"])[:STEPS_SHOWN], key=lambda row: (row["step"], row["rank"], row["device"]))
     for is_cpu, classes in ((False, GPU), (True, CPU)):
         own = [row for row in shown if (row["device"] == "cpu") == is_cpu]
         names = [name for name in classes if any(_part(row, name) for row in own)]
@@ -379,8 +380,8 @@ def ranks_page(found: Comparison, paths: List[str], rows: Sequence[Average] = ()
     """The page as text for summaries without traces. rows: the sums of their tables."""
     title = _title(paths)
     lines = joined(tag("p", cut(line, 400)) for line in found.answer())
-    where = tag("p", f"{len(found.ranks):,} ranks by the summaries made with their traces, which are elsewhere: this page has no modules, lines or memory.",
-                class_="muted")
+    where = tag("p", f"By {len(found.ranks):,} summaries made with their traces, which are elsewhere: this page has no modules, lines or memory.", class_="muted")
+    rows = [row for row in rows if row.key != STEPS]  # whose own time is that outside operators
     kernels = [row for row in rows if not row.is_user_annotation]
     sections = [("Ranks", _ranks(found, False)),
                 ("Operators and calls of all ranks", _sums(rows, "cpu", ("operator", "self CPU ms", "calls"), OPERATORS, "self_cpu_ns")),
