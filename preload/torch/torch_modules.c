@@ -455,7 +455,8 @@ static int change(void *unused)
     (void)unused;
     static bool loaded;
     atomic_store(&queued, false);
-    atomic_store(&missed, 0);
+    if (atomic_load(&missed) < MISSED_LEAST) /* else poll() tells of them */
+        atomic_store(&missed, 0);
     bool wanted = atomic_load(&on);
     if (wanted == atomic_load(&stand) || atomic_load(&cprof_life) == LIFE_OVER ||
         (wanted && atomic_load(&broken)))

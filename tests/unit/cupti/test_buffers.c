@@ -397,6 +397,7 @@ START_TEST(threads_never_share_a_buffer)
         pthread_create(&threads[i], NULL, application, (void *)(i + 1));
     while (atomic_load(&running)) {
         taken += take_all();
+        sched_yield(); /* else, on one processor, each time slice gives FEW buffers only */
         buffers_refill();
         buffers_small(++passes / 8 % 2);
         if (passes % 16 == 0)
