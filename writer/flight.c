@@ -270,8 +270,10 @@ static bool save(enum flight_cause cause, const char *reason, char to[PATH_MAX])
     int64_t rank;
     flush();
     if (flight && !flight->sink)
-        flush();
-    if (!flight || !trace_folder(path, &rank))
+        flush(); /* the file was gone */
+    if (flight && !flight->sink)
+        log_warn("cannot save the flight recorder (%s): its folder is gone", reason);
+    if (!flight || !flight->sink || !trace_folder(path, &rank))
         return false;
     make_room(path, rank);
     snprintf(step, sizeof step, "%lld", (long long)now.step);
