@@ -196,7 +196,8 @@ static void run_top(const struct record *records, const struct json_place *place
                         record_name(records + (size_t)i * SLOTS), &places[i], dtypes, 8);
             top_record(top, records + (size_t)i * SLOTS, &places[i]);
         }
-        top_finish(top, &rows);
+        if (top_finish(top))
+            top_put(top, SIZE_MAX, &rows);
         top_free(top);
         rounds++;
         spent = seconds(CLOCK_THREAD_CPUTIME_ID) - begin;

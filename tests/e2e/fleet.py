@@ -164,10 +164,10 @@ class Fleet:
                               **{"Collective name": name, "Process Group Ranks": members, "Group size": size, "bytes": 1 << 26})
 
     def _text(self, rank, rows, seen, clock):
-        about = {"schema": {"name": "cprof.window", "version": 1}, "time_unit": "ns", "cprof": "0.1.0", "trace_bytes": 1, "trace_tail": 0, "rank": rank,
+        about = {"schema": {"name": "cprof.window", "version": 2}, "time_unit": "ns", "cprof": "0.1.0", "trace_bytes": 1, "trace_tail": 0, "rank": rank,
                  "world_size": self.ranks, "host_name": f"node{self.host_of[rank]:03}", "baseTimeNanoseconds": BASE_NS, "deviceProperties": [], "lost": 0,
                  "profile_memory": False}
-        steps = {"step": [self.first_step + n for n in range(self.steps)], "start": [start + clock for start, _, _ in rows],
+        steps = {"joined": 1, "truncated": False, "step": [self.first_step + n for n in range(self.steps)], "count": [1] * self.steps, "start": [start + clock for start, _, _ in rows],
                  "total": [total for _, total, _ in rows], "left_out": ["first step"] + [None] * (self.steps - 1),
                  "devices": [{"device": "cuda:0", "launches": [400] * self.steps, **{name: [parts[name] for _, _, parts in rows] for name in rows[0][2]}}]}
         keys = {key: n for n, key in enumerate(dict.fromkeys(key for key, _, _ in seen))}
@@ -176,5 +176,5 @@ class Fleet:
         collectives = {"keys": [list(key) for key in keys], "key": [keys[key] for key, _, _ in seen],
                        "start_delta": [start - before for start, before in zip(starts, [0, *starts])], "duration": [end - start for _, start, end in seen],
                        "bytes": [sizes.get(key[2], 256 << 20) for key, _, _ in seen], "number": [-1] * len(seen), "truncated": False}
-        lines = [about, {"steps": steps}, {"collectives": collectives}, {"table": False}, {"end": True}]
+        lines = [about, {"steps": steps}, {"collectives": collectives}, {"table": None}, {"end": True}]
         return "".join(json.dumps(line) + "\n" for line in lines)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cprof ranks` on many ranks by their summaries: the planted fault is named first. `make bench-fleet` has the full sizes."""
 
+import bisect
+import itertools
 import json
 import re
 import types
@@ -39,6 +41,47 @@ def test_planted_fault_is_named_first(tmp_path, fault, by, steps, named):
     assert first.endswith("in 3 of 11 steps: 103, 106, 109" if steps else ("in all 12 steps" if fault == "slow link" else "in all 11 steps")), first
     [cause] = json.loads(ranks(tmp_path, "--json").stdout)["causes"]
     assert cause["text"] == first and 17 in cause["ranks"] and 0.01 < cause["share"] < 1
+
+
+def coarser(path):
+    """Rewrites a summary as that of a window with more steps and collectives than the file takes: two steps share a row, collectives are summed."""
+    about, steps, collectives, *rest = map(json.loads, path.read_text().splitlines())
+    steps, found = steps["steps"], collectives["collectives"]
+    rows = [[n for n, number in enumerate(steps["step"]) if number // 2 == half] for half in sorted({number // 2 for number in steps["step"]})]
+    starts = [steps["start"][own[0]] for own in rows]
+    device = {name: [sum(column[n] for n in own) for own in rows] for name, column in steps["devices"][0].items() if name != "device"}
+    joined = {"joined": 2, "truncated": True, "step": [steps["step"][own[0]] for own in rows], "count": [len(own) for own in rows], "start": starts,
+              "total": [sum(steps["total"][n] for n in own) for own in rows], "left_out": ["first step"] + [None] * (len(rows) - 1),
+              "devices": [{"device": "cuda:0", **device}]}
+    sums = {}
+    for start, duration, key, size in zip(itertools.accumulate(found["start_delta"]), found["duration"], found["key"], found["bytes"]):
+        at = bisect.bisect(starts, start) - 1
+        count, time, total, end = sums.get((at, key), (0, 0, 0, 0))
+        sums[at, key] = (count + 1, time + duration, total + size, max(end, start + duration - starts[at]))
+    summed = {"keys": found["keys"], "sums": [[*where, *row] for where, row in sorted(sums.items())], "truncated": True}
+    path.write_text("".join(json.dumps(line) + "\n" for line in (about, {"steps": joined}, {"collectives": summed}, *rest)))
+
+
+@pytest.mark.parametrize("fault, by, named", [("slow GPU", 1.15, "slow GPU: rank 17 (node002) computes "), ("late data", 8, "late data: rank 17 (node002) waits "),
+                                              ("slow link", 3, "slow link: allreduce among ranks 17, 25 takes 3.0 times as long as in other groups of 2: ")])
+def test_summaries_of_long_windows_name_the_same(tmp_path, fault, by, named):
+    """One rank's summary has steps that share rows, and sums of collectives; those of the others are read as if they had no more."""
+    run = Fleet(RANKS, seed=len(fault))
+    run.plant(fault, by, rank=17, steps=(3, 6, 9) if fault == "late data" else None)
+    run.write(tmp_path)
+    shown, exact = ranks(tmp_path), json.loads(ranks(tmp_path, "--json").stdout)
+    for path in tmp_path.glob("rank3*.summary") if fault != "slow GPU" else tmp_path.iterdir():
+        coarser(path)
+    done, found = ranks(tmp_path), json.loads(ranks(tmp_path, "--json").stdout)
+    assert done.stdout.splitlines()[0].startswith(named) and shown.stdout.startswith(named)
+    assert "cprof: the windows are long: 2 steps count as one, named by its first step\n" in done.stderr and found["joined"] == 2 and found["summed"]
+    assert "cprof: the windows have many collectives: " in done.stderr and not exact["summed"] and "windows are long" not in shown.stderr
+    [cause], [before] = found["causes"], exact["causes"]
+    assert cause["share"] == pytest.approx(before["share"], rel=0.25) and cause["ranks"] == before["ranks"]
+    if fault == "late data":
+        assert cause["steps"] == [102, 106, 108] and before["steps"] == [103, 106, 109]
+    if fault == "slow GPU":  # of the pair that is late to the others' collectives
+        assert [row["rank"] for row in found["ranks"]][:2] == [row["rank"] for row in exact["ranks"]][:2] == [25, 17]
 
 
 def test_two_faults_are_both_named_the_larger_one_first(tmp_path):

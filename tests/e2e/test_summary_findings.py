@@ -2,22 +2,26 @@
 """`cprof explain` on summaries without their traces: the parts of the steps, and the ranks that the others wait for."""
 
 import json
+import os
 
 import pytest
 
+import support
 from command_runs import ALLREDUCE, MS, Rank, cprof, refused
 from fleet import Fleet
+from cprof.tool import summary_file
+from gpu_check.summaries import READ_MOST
 
 PARTS = ("computation", "exposed_comm", "exposed_memcpy", "data", "collective", "sync", "operators", "transfer", "outside")
 
 
-def run_of(folder, data_ms=0.0, sync_ms=0.0, comm_ms=0.0, gap_ms=0.0, ranks=1):
+def run_of(folder, data_ms=0.0, sync_ms=0.0, comm_ms=0.0, gap_ms=0.0, ranks=1, steps=6):
     """Summaries of steps of 20 ms and more. A kernel of 10 ms is launched first; what follows is not hidden."""
     folder.mkdir()
     for number in range(ranks):
         rank = Rank(number, world=ranks)
         length = 20 + data_ms + sync_ms + comm_ms + gap_ms
-        for step in range(6):
+        for step in range(steps):
             at = step * length * MS
             rank.step(step + 4, at, length * MS)
             rank.span("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at, data_ms * MS, "user_annotation")
@@ -52,6 +56,33 @@ def test_names_the_largest_part(tmp_path, fault, rule, ms):
     assert one["evidence"][0]["ms"] == pytest.approx(ms, abs=1e-3) and one["advice"]
     shown = cprof("explain", folder)
     assert shown.stdout.startswith(f"1. {rule}: ") and shown.stderr == "cprof: by summaries alone: the operator, line or call behind a part is in the trace\n"
+
+
+def test_steps_of_a_long_window_share_rows(tmp_path):
+    """What is said of a step is its mean."""
+    folder = run_of(tmp_path / "run", data_ms=5, steps=900)
+    [path] = folder.iterdir()
+    assert path.stat().st_size < 200_000
+    found = explained(folder)
+    [one] = found["findings"]
+    assert one["rule"] == "input-bound" and one["ms_per_step"] == pytest.approx(5, abs=1e-3)
+    assert {row["count"] for row in found["steps"]} == {2} and sum(row["count"] for row in found["steps"]) == 900
+    assert "rank 0, cuda:0: step 25.0 ms (898 steps, 2 left out): " in cprof("explain", folder).stdout
+    done = cprof("compare", folder, folder)
+    assert done.stdout.startswith("step 25.0 → 25.0 ms (0 %; 900 and 900 steps; ") and ".summary: 2 steps share a row of the summary: their mean counts" in done.stderr
+    done = cprof("ranks", folder)
+    assert "the windows are long: 2 steps count as one" in done.stderr and done.returncode == 0
+
+
+def test_summary_of_the_library_and_of_the_command_leave_out_the_same(tmp_path):
+    """support.load() compares them field by field."""
+    code = "for n in range(1000):\n push(b'%d ' % n + b'x' * 200); pop(); steps(1)\n for _ in range(3):\n  push(b'gloo:all_reduce'); pop()"
+    [path] = support.run(support.python(code), tmp_path, WARMUP=0, ACTIVE=1000, REPEAT=1).traces
+    assert path.stat().st_size < READ_MOST, "larger traces are not compared"
+    support.load(path)
+    found = summary_file.read(f"{path}.summary", table=True)
+    assert found.steps["joined"] == 2 and found.collectives["truncated"] and found.truncated and 100 < len(found.rows) < found.all_rows == 1003
+    assert sum(row[2] for row in found.collectives["sums"]) == 2997 and os.path.getsize(found.path) < 200_000
 
 
 def test_nothing_stands_out_in_a_healthy_run(tmp_path):
@@ -112,5 +143,5 @@ def test_odd_modules_are_damage(tmp_path, modules):
     folder = run_of(tmp_path / "run")
     [path] = folder.iterdir()
     lines = path.read_text().splitlines()
-    path.write_text("\n".join([*lines[:3], json.dumps({"table": True, "modules": modules}), *lines[4:]]) + "\n")
+    path.write_text("\n".join([*lines[:3], json.dumps({"table": None, "modules": modules}), *lines[4:]]) + "\n")
     refused(cprof("explain", folder), ".summary: is damaged")

@@ -228,7 +228,7 @@ def test_reads_a_huge_table_in_little_memory():
     path = a_trace()
     size, tail = summary_file.identity(open(path, "rb"))
     head = "".join(json.dumps(line) + "\n" for line in (
-        {"schema": summary_file.SCHEMA, "trace_bytes": size, "trace_tail": tail}, {"steps": None}, {"collectives": None}, {"table": True}))
+        {"schema": summary_file.SCHEMA, "trace_bytes": size, "trace_tail": tail}, {"steps": None}, {"collectives": None}, {"table": {"rows": 10, "truncated": False}}))
     row = json.dumps(["a"] + [0] * 15) + "\n"
     for text in ("[" + "[]," * (20 * MB) + "[]]\n", ("[" + "[]," * (MB // 4) + "[]]\n") * 60, row * 300_000):
         pathlib.Path(path + ".summary").write_text(head + text)

@@ -698,6 +698,20 @@ def test_adds_up_summaries_alone(our_trace, tmp_path):
     assert tool.cprof("top", tmp_path, "--by", "line").rc == 2
 
 
+def test_summary_of_many_names_has_those_with_most_time(tmp_path):
+    path = tmp_path / "t.json"
+    tool.write(path, [tool.span(f"name {'x' * 60}{n}", 100.0 * n, 5.0 + n % 7) for n in range(3000)])
+    assert tool.cprof("summarize", path).rc == 0 and (tmp_path / "t.json.summary").stat().st_size <= 200_000
+    whole = tool.cprof("top", path, "--json", "--sort-by", "self_cpu_time_total")
+    rows = json.loads(whole.out)["rows"]
+    assert len(rows) == 3000 and json.loads(whole.out)["tables_used"] == [], "the trace has all names"
+    path.unlink()
+    alone = tool.cprof("top", tmp_path, "--json", "--sort-by", "self_cpu_time_total")
+    kept = json.loads(alone.out)["rows"]
+    assert f"t.json.summary: has {len(kept)} of 3,000 names, those with most time: the others are in the trace\n" in alone.err
+    assert 500 < len(kept) < 1000 and min(row["self_cpu_time_total"] for row in kept) >= 10 and len({row["name"] for row in kept}) == len(kept)
+
+
 @pytest.mark.parametrize("change, said", [
     (lambda path, table: path.write_bytes(path.read_bytes() + b" "), "another trace"),
     (lambda path, table: path.write_bytes(path.read_bytes().replace(b'"hook_ns": ', b'"hook_ms": ')), "another trace"),

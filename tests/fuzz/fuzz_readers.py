@@ -208,7 +208,7 @@ def check_all(data, other):
 def check_beside(choose):
     """Damages files beside a trace: the summary that `top` and `ranks` read instead of the trace, and the list of saved traces."""
     text, lines, saved = ((ROOT / "tests/fuzz" / name).read_bytes() for name in ("readers/whole.json", "beside/lines.summary", "beside/" + LIST_NAME))
-    head = {"schema": {"name": "cprof.window", "version": 1}, "cprof": "0.1.0", "trace_bytes": len(text), "trace_tail": zlib.crc32(text[-4096:]), "profile_memory": True}
+    head = {"schema": {"name": "cprof.window", "version": 2}, "cprof": "0.1.0", "trace_bytes": len(text), "trace_tail": zlib.crc32(text[-4096:]), "profile_memory": True}
     pathlib.Path("sound.json").write_bytes(text)
     pathlib.Path("sound.json.summary").write_bytes(damaged(choose, [json.dumps(head).encode() + b"\n" + lines], packs=0))
     for more in (["sound.json"], ["--json", "sound.json"], ["--compare", "sound.json", "sound.json"]):

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "writer/json/json.h"
+#include "writer/sums/summary_limits.h"
 
 #define KEYS_MOST  4096u
 #define FIRST_ROOM 64u
@@ -238,7 +239,7 @@ static void put_columns(const struct collective_column *c, struct buf *out)
 
 struct sum {
     uint64_t count;
-    int64_t duration, bytes;
+    int64_t duration, bytes, end; /* end: of the last one */
 };
 
 /* Adds those that begin in [start, end) to the sums by key. */
@@ -250,6 +251,7 @@ static void add_sums(const struct collective_column *c, size_t *at, const struct
         if (one->start < step->start)
             continue;
         struct sum *sum = &sums[one->key];
+        sum->end = sum->count && sum->end > one->end ? sum->end : one->end;
         sum->count++;
         sum->duration += one->end - one->start;
         sum->bytes += one->bytes > 0 ? one->bytes : 0;
@@ -259,7 +261,7 @@ static void add_sums(const struct collective_column *c, size_t *at, const struct
 static void put_sums(const struct collective_list *l, const struct collective_column *c,
                      const struct summary_step *steps, size_t n_steps, struct buf *out)
 {
-    struct sum *sums = calloc(l->n_keys, sizeof *sums);
+    struct sum *sums = calloc(l->n_keys + 1, sizeof *sums);
     size_t at = 0;
     bool first = true;
     buf_puts(out, ", \"sums\": [");
@@ -269,9 +271,9 @@ static void put_sums(const struct collective_list *l, const struct collective_co
         for (uint32_t key = 0; key < l->n_keys; key++) {
             if (!sums[key].count)
                 continue;
-            buf_printf(out, "%s[%zu, %u, %llu, %lld, %lld]", first ? "" : ", ", i, key,
+            buf_printf(out, "%s[%zu, %u, %llu, %lld, %lld, %lld]", first ? "" : ", ", i, key,
                        (unsigned long long)sums[key].count, (long long)sums[key].duration,
-                       (long long)sums[key].bytes);
+                       (long long)sums[key].bytes, (long long)(sums[key].end - steps[i].start));
             first = false;
         }
     }
@@ -280,27 +282,86 @@ static void put_sums(const struct collective_list *l, const struct collective_co
     buf_puts(out, "], \"truncated\": true}");
 }
 
-void collective_list_put(struct collective_list *l, const struct summary_step *steps,
-                         size_t n_steps, size_t most, struct buf *out)
+void collective_list_put(const struct collective_list *l, const struct summary_step *steps,
+                         size_t n_steps, struct buf *out)
 {
-    struct collective_column *c = &l->of[0], *end = c + COLLECTIVE_KINDS;
-    for (int i = 0; i < COLLECTIVE_KINDS; i++)
-        for (size_t k = 0; k < l->open[i].n && !l->failed; k++)
-            l->failed = !append_seen(l, &l->of[i], &l->open[i].at[k]);
-    collective_list_forget_open(l);
     if (l->failed) {
         buf_puts(out, "null");
         return;
     }
-    while (c < end - 1 && c->n == 0)
-        c++;
-    if (c->n)
-        qsort(c->at, c->n, sizeof *c->at, in_time);
     put_keys(l, out);
-    if (c->n <= most)
-        put_columns(c, out);
+    if (collective_list_fits(l))
+        put_columns(&l->of[0], out);
     else
-        put_sums(l, c, steps, n_steps, out);
+        put_sums(l, &l->of[0], steps, n_steps, out);
+}
+
+/* ---- the end ---- */
+
+/* Drops the keys of other kinds. False: no memory. */
+static bool keep_keys(struct collective_list *l)
+{
+    struct collective_column *c = &l->of[0];
+    uint32_t *to = calloc(l->n_keys + 1, sizeof *to), n = 0;
+    size_t from = 0, kept = 0;
+    if (!to)
+        return false;
+    for (size_t i = 0; i < c->n; i++)
+        to[c->at[i].key] = 1;
+    for (uint32_t key = 0; key < l->n_keys; key++) {
+        size_t len = strlen(l->keys.data + from) + 1;
+        if (to[key]) {
+            memmove(l->keys.data + kept, l->keys.data + from, len);
+            kept += len;
+            to[key] = n++;
+        }
+        from += len;
+    }
+    for (size_t i = 0; i < c->n; i++)
+        c->at[i].key = to[c->at[i].key];
+    l->n_keys = n;
+    l->keys.len = kept;
+    free(to);
+    return true;
+}
+
+/* The size of the keys in the file, each with its comma and space. */
+static size_t bytes_of_keys(const struct collective_list *l)
+{
+    return l->keys.len + l->n_keys;
+}
+
+void collective_list_finish(struct collective_list *l)
+{
+    struct collective_column *c = &l->of[0];
+    for (int i = 0; i < COLLECTIVE_KINDS; i++)
+        for (size_t k = 0; k < l->open[i].n && !l->failed; k++)
+            l->failed = !append_seen(l, &l->of[i], &l->open[i].at[k]);
+    collective_list_forget_open(l);
+    for (int i = 1; i < COLLECTIVE_KINDS && c->n == 0; i++) {
+        struct collective_column none = *c;
+        *c = l->of[i];
+        l->of[i] = none;
+    }
+    if (l->failed || c->n == 0)
+        return;
+    qsort(c->at, c->n, sizeof *c->at, in_time);
+    l->failed =
+        !keep_keys(l) || l->n_keys > FILE_KEYS_MOST || bytes_of_keys(l) > FILE_KEYS_BYTES_MOST;
+}
+
+bool collective_list_fits(const struct collective_list *l)
+{
+    return l->of[0].n * FILE_COLLECTIVE_BYTES + bytes_of_keys(l) <= FILE_COLLECTIVES_MOST;
+}
+
+size_t collective_list_bytes(const struct collective_list *l, size_t n_rows)
+{
+    if (l->failed)
+        return 0;
+    size_t rows = collective_list_fits(l) ? l->of[0].n * FILE_COLLECTIVE_BYTES
+                                          : n_rows * l->n_keys * FILE_SUM_BYTES;
+    return rows + bytes_of_keys(l);
 }
 
 void collective_list_free(struct collective_list *l)

@@ -53,16 +53,27 @@ void collective_list_add(struct collective_list *l, enum collective_kind kind, s
 /* Drops the open ones, before they are read again. */
 void collective_list_forget_open(struct collective_list *l);
 
-/* The steps of a window, ascending and without overlaps. */
+/* Ends the collecting: the open ones count, and the first kind that there is stays. Sets l->failed
+ * for a list that is not whole or has too many keys. */
+void collective_list_finish(struct collective_list *l);
+
+/* True if single collectives fit into the summary. After collective_list_finish(), as below. */
+bool collective_list_fits(const struct collective_list *l);
+
+/* Bytes that count against the summary's limit, with the sums of n_rows steps. */
+size_t collective_list_bytes(const struct collective_list *l, size_t n_rows);
+
+/* Steps of a window that share a row. Rows ascend and do not overlap. */
 struct summary_step {
     int64_t start, end;
-    int64_t number; /* -1: the window has no steps */
+    int64_t number; /* of the first one; -1: the window has no steps */
+    uint32_t count;
 };
 
-/* Appends the list as one JSON object: columns, or, for more than `most` collectives, sums by step
- * and key. Appends `null` for a list that is not whole. Settles the open ones. */
-void collective_list_put(struct collective_list *l, const struct summary_step *steps,
-                         size_t n_steps, size_t most, struct buf *out);
+/* Appends the list as one JSON object: columns, or, where these do not fit, sums by step and key.
+ * Appends `null` for a list that failed. */
+void collective_list_put(const struct collective_list *l, const struct summary_step *steps,
+                         size_t n_steps, struct buf *out);
 
 /* Frees the memory. */
 void collective_list_free(struct collective_list *l);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "writer/record/record.h"
+#include "writer/sums/summary_limits.h"
 #include "writer/sums/top_table.h"
 
 #define MODULES_MOST 65535u
@@ -98,7 +99,7 @@ static void put_column(const struct module_sums *m, size_t shown, const char *ke
     buf_puts(out, "]");
 }
 
-void module_sums_put(struct top *t, struct buf *out)
+size_t module_sums_put(struct top *t, struct buf *out)
 {
     struct module_sums *m = &t->modules;
     size_t used = 0;
@@ -108,10 +109,17 @@ void module_sums_put(struct top *t, struct buf *out)
     m->n = used;
     if (!used) {
         buf_puts(out, "null");
-        return;
+        return 0;
     }
     qsort(m->at, used, sizeof *m->at, largest_first);
-    size_t shown = used < MODULES_SHOWN ? used : MODULES_SHOWN;
+    size_t bytes = 0, shown = 0;
+    while (shown < used && shown < FILE_MODULES_MOST) {
+        size_t more = path_of(&m->at[shown]).len + FILE_MODULE_BYTES;
+        if (bytes + more > FILE_MODULES_BYTES_MOST)
+            break;
+        bytes += more;
+        shown++;
+    }
     buf_puts(out, "{\"name\": [");
     for (size_t i = 0; i < shown; i++) {
         struct text path = path_of(&m->at[i]);
@@ -123,4 +131,5 @@ void module_sums_put(struct top *t, struct buf *out)
     put_column(m, shown, "self_cpu", offsetof(struct module_sum, self_cpu), out);
     put_column(m, shown, "self_device", offsetof(struct module_sum, self_device), out);
     buf_printf(out, ", \"truncated\": %s}", m->full || shown < used ? "true" : "false");
+    return bytes;
 }

@@ -8,8 +8,6 @@
 
 #include "writer/base/base.h"
 
-#define MODULES_SHOWN 256u
-
 struct top;
 
 struct module_sum {
@@ -32,6 +30,7 @@ uint16_t module_sums_number(struct top *t, uint32_t id);
 /* Adds a span to the module with this number, unless that is 0. */
 void module_sums_add(struct top *t, uint16_t number, int64_t self_cpu, int64_t self_device);
 
-/* Writes columns of the MODULES_SHOWN largest, by time on devices, time on the CPU, and name. Sorts
- * t->modules. `null`: there are none. */
-void module_sums_put(struct top *t, struct buf *out);
+/* Writes columns of the largest, by time on devices, time on the CPU, and name. There are at most
+ * FILE_MODULES_MOST, and they take at most FILE_MODULES_BYTES_MOST. Sorts t->modules. `null`: there
+ * are none. Returns the bytes that count against the file's limit. */
+size_t module_sums_put(struct top *t, struct buf *out);

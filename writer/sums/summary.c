@@ -127,7 +127,7 @@ void summary_step(struct summary *s, int64_t number, const char *name, const str
         return;
     top_step(s->table, name, at, thread);
     if (grow(s, (void **)&s->steps, &s->steps_room, s->n_steps, sizeof *s->steps))
-        s->steps[s->n_steps++] = (struct summary_step){start_of(at), end_of(at), number};
+        s->steps[s->n_steps++] = (struct summary_step){start_of(at), end_of(at), number, 1};
     else
         s->no_steps = true;
 }

@@ -5,6 +5,7 @@
 #include "writer/sums/collective_list.h"
 #include "writer/sums/step_parts.h"
 #include "writer/sums/summary.h"
+#include "writer/sums/summary_limits.h"
 #include "writer/sums/top.h"
 
 #define SHARES_MOST 16u /* devices of a process */
@@ -18,8 +19,11 @@ struct summary {
     uint64_t used, most; /* bytes of memory, without the table and the collectives */
     struct step_shares shares[SHARES_MOST];
     unsigned n_shares;
-    bool no_steps; /* some step is missing */
-    bool no_parts; /* the parts of the steps are unknown */
+    uint32_t devices[FILE_DEVICES_MOST + 1]; /* ordinals; GPU_NONE: the CPU */
+    size_t n_devices;
+    unsigned joined_shift; /* 2^joined_shift steps share a row of the file */
+    bool no_steps;         /* some step is missing */
+    bool no_parts;         /* the parts of the steps are unknown */
 };
 
 /* From now on the parts are unknown. */

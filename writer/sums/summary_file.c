@@ -14,16 +14,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "writer/sums/summary_limits.h"
 #include "writer/writer.h"
 
 /* end of the trace whose checksum identifies it: no two traces have the same account */
 #define TAIL_BYTES 4096u
-/* A file has at most 200 KB. A collective takes up to 40 bytes, the parts of a step up to 120 on a
- * device, a step without them 40. The table takes what is left. */
-#define FILE_MOST        200000u
-#define COLLECTIVES_MOST 2000u
-#define PARTS_MOST       250u /* steps times devices */
-#define STEPS_MOST       800u
 
 /* Identifies the trace of a summary. */
 struct trace_known {
@@ -53,7 +48,7 @@ static int know_trace(struct trace_known *k)
 static void make_whole_window(struct summary *s)
 {
     const struct top *t = s->table;
-    struct summary_step whole = {INT64_MAX, INT64_MIN, -1};
+    struct summary_step whole = {INT64_MAX, INT64_MIN, -1, 1};
     for (size_t i = 0; i < t->n_rows; i++) {
         const struct top_spans *both[] = {&t->rows[i].spans, &t->rows[i].calls};
         for (int k = 0; k < 2; k++) {
@@ -72,6 +67,46 @@ static void make_whole_window(struct summary *s)
     s->steps = malloc(sizeof *s->steps);
     if (s->steps && whole.start < whole.end)
         s->steps[s->n_steps++] = whole;
+}
+
+static bool share_row(const struct summary_step *a, const struct summary_step *b, unsigned shift)
+{
+    return a->number >> shift == b->number >> shift;
+}
+
+static size_t count_rows(const struct summary *s, unsigned shift)
+{
+    size_t rows = s->n_steps != 0;
+    for (size_t i = 1; i < s->n_steps; i++)
+        rows += !share_row(&s->steps[i - 1], &s->steps[i], shift);
+    return rows;
+}
+
+static size_t bytes_of_rows(const struct summary *s, size_t rows)
+{
+    return rows * (FILE_STEP_BYTES + s->n_devices * FILE_PARTS_BYTES) +
+           collective_list_bytes(&s->collectives, rows);
+}
+
+/* Joins steps whose number / 2^n is the same, with the smallest n for which all rows fit. One row
+ * fits always. Returns the bytes that count against the file's limit. */
+static size_t join_steps(struct summary *s)
+{
+    size_t rows = 0;
+    while (bytes_of_rows(s, count_rows(s, s->joined_shift)) > FILE_COLUMNS_MOST &&
+           s->joined_shift < 62)
+        s->joined_shift++;
+    for (size_t i = 0; i < s->n_steps; i++) {
+        struct summary_step *last = rows ? &s->steps[rows - 1] : NULL;
+        if (last && share_row(last, &s->steps[i], s->joined_shift)) {
+            last->end = s->steps[i].end;
+            last->count += s->steps[i].count;
+        } else {
+            s->steps[rows++] = s->steps[i];
+        }
+    }
+    s->n_steps = rows;
+    return bytes_of_rows(s, rows);
 }
 
 /* Which steps explain leaves out: the first one, which has set-up and, on a GPU, lacks work of the
@@ -152,36 +187,36 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The ordinals of the devices with work, ascending, or GPU_NONE alone: the CPU. Returns their
- * number. */
-static size_t devices_of(const struct device_works *w, uint32_t *out, size_t most)
+/* Finds the devices with work, ascending, or the CPU alone. None: the parts are unknown, or there
+ * are too many. */
+static void find_devices(struct summary *s)
 {
+    const struct device_works *w = &s->works;
     size_t n = 0;
-    for (size_t i = 0; i < w->n; i++) {
+    for (size_t i = 0; i < w->n && n <= FILE_DEVICES_MOST; i++) {
         size_t k = 0;
-        while (k < n && out[k] != w->at[i].device)
+        while (k < n && s->devices[k] != w->at[i].device)
             k++;
-        if (k == n && n < most)
-            out[n++] = w->at[i].device;
+        if (k == n)
+            s->devices[n++] = w->at[i].device;
     }
-    qsort(out, n, sizeof *out, by_number);
+    qsort(s->devices, n, sizeof *s->devices, by_number);
     if (n == 0)
-        out[n++] = GPU_NONE;
-    return n;
+        s->devices[n++] = GPU_NONE;
+    s->n_devices = s->no_parts || n > FILE_DEVICES_MOST ? 0 : n;
 }
 
-/* Appends the devices with the parts of their steps; null where they are unknown, or too many. */
+/* Appends the devices with the parts of their steps; null where they are unknown. */
 static void put_devices(struct summary *s, struct buf *out)
 {
-    uint32_t devices[PARTS_MOST + 1];
-    size_t n = devices_of(&s->works, devices, PARTS_MOST + 1), before = out->len;
+    size_t before = out->len;
     uint64_t main = top_main_thread(s->table);
-    bool good = !s->no_parts && n * s->n_steps <= PARTS_MOST;
+    bool good = s->n_devices != 0;
     put_left_out(s, out);
     buf_puts(out, ", \"devices\": [");
-    for (size_t i = 0; i < n && good; i++) {
+    for (size_t i = 0; i < s->n_devices && good; i++) {
         buf_puts(out, i ? ", " : "");
-        good = put_device(s, main, devices[i], out);
+        good = put_device(s, main, s->devices[i], out);
     }
     buf_puts(out, "]");
     if (!good) {
@@ -191,7 +226,7 @@ static void put_devices(struct summary *s, struct buf *out)
     }
 }
 
-enum column { COL_STEP, COL_START, COL_TOTAL, COLS };
+enum column { COL_STEP, COL_COUNT, COL_START, COL_TOTAL, COLS };
 
 static void put_column(const struct summary *s, enum column column, struct buf *out)
 {
@@ -202,6 +237,7 @@ static void put_column(const struct summary *s, enum column column, struct buf *
             buf_puts(out, "null");
         else
             json_int(out, column == COL_STEP    ? step->number
+                          : column == COL_COUNT ? step->count
                           : column == COL_START ? step->start
                                                 : step->end - step->start);
     }
@@ -210,14 +246,13 @@ static void put_column(const struct summary *s, enum column column, struct buf *
 /* Appends the line of the steps. table: the table is there. */
 static void put_steps(struct summary *s, bool table, struct buf *out)
 {
-    static const char *const names[COLS] = {"step", "start", "total"};
-    if (!s->no_steps && s->n_steps == 0 && table && !top_has_other_steps(s->table))
-        make_whole_window(s);
-    if (s->no_steps || s->n_steps == 0 || s->n_steps > STEPS_MOST) {
+    static const char *const names[COLS] = {"step", "count", "start", "total"};
+    if (s->n_steps == 0) {
         buf_puts(out, "{\"steps\": null}\n");
         return;
     }
-    buf_puts(out, "{\"steps\": {");
+    buf_printf(out, "{\"steps\": {\"joined\": %llu, \"truncated\": %s, ", 1ULL << s->joined_shift,
+               s->joined_shift ? "true" : "false");
     for (enum column column = 0; column < COLS; column++) {
         buf_printf(out, "%s\"%s\": [", column ? "], " : "", names[column]);
         put_column(s, column, out);
@@ -234,7 +269,7 @@ static void put_steps(struct summary *s, bool table, struct buf *out)
 
 struct summary_file {
     char path[PATH_MAX], made[PATH_MAX]; /* made: the temporary name */
-    struct buf text, rows, modules;
+    struct buf text;
 };
 
 /* Writes the file under its temporary name, then renames it. */
@@ -261,26 +296,44 @@ static int write_file(const struct summary_file *f, struct file_identity *identi
     return error;
 }
 
-static void put_lines(struct summary *s, struct summary_file *f)
+/* Appends the modules, and the table with as many rows as the file takes. used: by the columns. */
+static void put_table(struct summary *s, size_t used, struct buf *out)
 {
-    struct buf *out = &f->text;
-    bool table = top_finish(s->table, &f->rows);
+    struct buf rows = {0}, modules = {0};
+    used += module_sums_put(s->table, &modules) + FILE_ABOUT_BYTES;
+    struct top_rows n = top_put(s->table, FILE_TABLE_MOST - used, &rows);
+    if (out->len + modules.len + rows.len + 100 > FILE_MOST) /* names that JSON makes longer */
+        n.shown = rows.len = 0;
+    buf_printf(out, "{\"table\": {\"rows\": %zu, \"truncated\": %s}, \"modules\": ", n.all,
+               n.shown < n.all ? "true" : "false");
+    buf_put(out, modules.data, modules.len);
+    buf_puts(out, "}\n");
+    buf_put(out, rows.data, rows.len);
+    out->failed |= rows.failed || modules.failed;
+    buf_free(&rows);
+    buf_free(&modules);
+}
+
+static void put_lines(struct summary *s, struct buf *out)
+{
+    bool table = top_finish(s->table);
+    if (s->no_steps)
+        s->n_steps = 0;
+    else if (s->n_steps == 0 && table && !top_has_other_steps(s->table))
+        make_whole_window(s);
     if (table)
-        module_sums_put(s->table, &f->modules);
+        find_devices(s);
+    collective_list_finish(&s->collectives);
+    size_t used = join_steps(s);
     put_steps(s, table, out);
     buf_puts(out, "{\"collectives\": ");
-    collective_list_put(&s->collectives, s->steps, s->n_steps, COLLECTIVES_MOST, out);
-    bool whole = table && out->len + f->rows.len + f->modules.len + 64 <= FILE_MOST;
-    buf_printf(out, "}\n{\"table\": %s, \"modules\": ", whole ? "true" : "false");
-    if (table && out->len + f->modules.len + (whole ? f->rows.len : 0) + 64 <= FILE_MOST)
-        buf_put(out, f->modules.data, f->modules.len);
-    else
-        buf_puts(out, "null");
+    collective_list_put(&s->collectives, s->steps, s->n_steps, out);
     buf_puts(out, "}\n");
-    if (whole)
-        buf_put(out, f->rows.data, f->rows.len);
+    if (table)
+        put_table(s, used, out);
+    else
+        buf_puts(out, "{\"table\": null, \"modules\": null}\n");
     buf_puts(out, "{\"end\": true}\n");
-    out->failed |= f->rows.failed || f->modules.failed;
 }
 
 struct file_identity summary_save(struct summary *s, const char *trace_path,
@@ -298,19 +351,17 @@ struct file_identity summary_save(struct summary *s, const char *trace_path,
     if (a > 0 && (size_t)a < sizeof file.path && b > 0 && (size_t)b < sizeof file.made &&
         know_trace(&trace) == 0 && !about->failed) {
         buf_printf(text,
-                   "{\"schema\": {\"name\": \"cprof.window\", \"version\": 1}, \"time_unit\": "
+                   "{\"schema\": {\"name\": \"cprof.window\", \"version\": 2}, \"time_unit\": "
                    "\"ns\", \"cprof\": \"" CPROF_VERSION
                    "\", \"trace_bytes\": %llu, \"trace_tail\": %u",
                    (unsigned long long)trace.size, trace.sum);
         buf_put(text, about->data, about->len);
         buf_puts(text, "}\n");
-        put_lines(s, &file);
+        put_lines(s, text);
         int error = text->failed ? ENOMEM : write_file(&file, &identity);
         if (error)
             log_debug("%s: %s; the commands read the trace", file.path, strerror(error));
     }
     buf_free(text);
-    buf_free(&file.rows);
-    buf_free(&file.modules);
     return identity;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "writer/sums/summary_limits.h"
 #include "writer/sums/top_table.h"
 
 #define KINDS_MOST 16384u /* a program with a name per step gets no table */
@@ -630,7 +631,7 @@ static size_t shown_length(const struct top *t, const struct kind *kind)
     return kind->flags & KIND_STEP_RANGE && !t->has_steps ? N_STEPS : kind->text_len;
 }
 
-bool top_finish(struct top *t, struct buf *out)
+bool top_finish(struct top *t)
 {
     if (!t || t->dead)
         return false;
@@ -638,34 +639,82 @@ bool top_finish(struct top *t, struct buf *out)
         t->open[i].span.serial = t->serial++;
         take_span(t, &t->open[i]);
     }
-    if (t->dead || !top_add_up(t))
-        return false;
-    for (size_t i = 0; i < t->n_kinds; i++) {
-        const struct kind *k = &t->kinds[i];
-        if (!k->count && !k->flops)
-            continue;
-        buf_put(out, "[", 1);
-        json_string(out, t->texts.data + k->text, shown_length(t, k));
-        const int64_t numbers[] = {(k->flags & KIND_DEVICE) != 0,
-                                   (k->flags & KIND_ANNOTATION) != 0,
-                                   (k->flags & (KIND_ASYNC | KIND_TRANSFER)) != 0,
-                                   (int64_t)k->count,
-                                   k->cpu,
-                                   k->self_cpu,
-                                   k->device,
-                                   k->self_device,
-                                   k->memory,
-                                   k->self_memory,
-                                   k->on_device,
-                                   k->self_on_device,
-                                   (int64_t)k->flops,
-                                   k->first,
-                                   -k->first_end};
-        for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++) {
-            buf_put(out, ", ", 2);
-            json_int(out, numbers[n]);
-        }
-        buf_puts(out, "]\n");
+    return !t->dead && top_add_up(t);
+}
+
+/* A row of the table, for sorting. */
+struct top_ranked {
+    const struct kind *kind;
+    struct text name;
+};
+
+/* Same as summarize.py. */
+static int most_time_first(const void *a, const void *b)
+{
+    const struct top_ranked *x = a, *y = b;
+    const struct kind *j = x->kind, *k = y->kind;
+    if (j->self_device != k->self_device)
+        return j->self_device < k->self_device ? 1 : -1;
+    if (j->self_cpu != k->self_cpu)
+        return j->self_cpu < k->self_cpu ? 1 : -1;
+    uint32_t n = x->name.len < y->name.len ? x->name.len : y->name.len;
+    int order = memcmp(x->name.at, y->name.at, n);
+    return order ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
+}
+
+static int in_place(const void *a, const void *b)
+{
+    const struct top_ranked *x = a, *y = b;
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+static void put_row(const struct top_ranked *row, struct buf *out)
+{
+    const struct kind *k = row->kind;
+    const int64_t numbers[] = {(k->flags & KIND_DEVICE) != 0,
+                               (k->flags & KIND_ANNOTATION) != 0,
+                               (k->flags & (KIND_ASYNC | KIND_TRANSFER)) != 0,
+                               (int64_t)k->count,
+                               k->cpu,
+                               k->self_cpu,
+                               k->device,
+                               k->self_device,
+                               k->memory,
+                               k->self_memory,
+                               k->on_device,
+                               k->self_on_device,
+                               (int64_t)k->flops,
+                               k->first,
+                               -k->first_end};
+    buf_put(out, "[", 1);
+    json_string(out, row->name.at, row->name.len);
+    for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++) {
+        buf_put(out, ", ", 2);
+        json_int(out, numbers[n]);
     }
-    return !out->failed;
+    buf_puts(out, "]\n");
+}
+
+struct top_rows top_put(const struct top *t, size_t most, struct buf *out)
+{
+    struct top_rows rows = {0, 0};
+    struct top_ranked *ranked = malloc((t->n_kinds + 1) * sizeof *ranked);
+    size_t taken = 0;
+    out->failed |= !ranked;
+    for (size_t i = 0; ranked && i < t->n_kinds; i++) {
+        const struct kind *k = &t->kinds[i];
+        if (k->count || k->flops)
+            ranked[rows.all++] =
+                (struct top_ranked){k, {t->texts.data + k->text, (uint32_t)shown_length(t, k)}};
+    }
+    if (rows.all)
+        qsort(ranked, rows.all, sizeof *ranked, most_time_first);
+    while (rows.shown < rows.all && (taken += ranked[rows.shown].name.len + FILE_ROW_BYTES) <= most)
+        rows.shown++;
+    if (rows.shown)
+        qsort(ranked, rows.shown, sizeof *ranked, in_place);
+    for (size_t i = 0; i < rows.shown; i++)
+        put_row(&ranked[i], out);
+    free(ranked);
+    return rows;
 }

@@ -49,5 +49,14 @@ void top_gpu(struct top *t, const struct gpu_record *r, const struct json_place 
 /* Takes a range's copy on a device. */
 void top_annotation(struct top *t, const char *name, size_t len, const struct json_place *at);
 
-/* Computes the table, once, and appends its rows as text. False: no table. */
-bool top_finish(struct top *t, struct buf *out);
+/* Computes the table, once. False: no table. */
+bool top_finish(struct top *t);
+
+/* The rows of a table, and how many of them were written. */
+struct top_rows {
+    size_t all, shown;
+};
+
+/* Appends the rows of the finished table as text: of those that take more than `most` bytes, the
+ * ones with most time of their own, on devices and then on the CPU. */
+struct top_rows top_put(const struct top *t, size_t most, struct buf *out);

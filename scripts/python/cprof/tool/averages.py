@@ -117,13 +117,11 @@ class Averages:
         the trace."""
         summary, why = None, ""
         if path.endswith(SUFFIX):
-            summary = self._alone(path, from_trace)
-        elif not (from_trace or self.by_shape or self.stack_depth):
+            return self._add_table(self._alone(path, from_trace), path)
+        if not (from_trace or self.by_shape or self.stack_depth):
             summary, why = of_trace(path, table=True)
-        if summary is not None and summary.rows:
-            self._add_table(summary)
-            self.rates[path] = rates_of(summary.about.get("flops"))
-            return []
+        if summary is not None and summary.rows and not summary.truncated:
+            return self._add_table(summary, path)
         return ([why + ": the trace is read"] if why else []) + self._read(path, progress)
 
     def _alone(self, path: str, from_trace: bool) -> Summary:
@@ -160,8 +158,9 @@ class Averages:
         """Whether a kind gets no row. Its time still does not count as self time of the spans around it."""
         return kind.category == "python_function" and not self.python_functions
 
-    def _add_table(self, summary: Summary) -> None:
+    def _add_table(self, summary: Summary, path: str) -> List[str]:
         self.tables.append(summary.path)
+        self.rates[path] = rates_of(summary.about.get("flops"))
         self.has_memory |= summary.about.get("profile_memory") is True
         for name, device, annotation, is_async, count, *sums, flops, first, first_end in summary.rows or ():
             key = (name, bool(device), bool(annotation), "", ())
@@ -178,6 +177,9 @@ class Averages:
             if name == "[memory]":
                 self.has_memory = True
         self._drop_empty()
+        if not summary.truncated:
+            return []
+        return [f"has {len(summary.rows or ()):,} of {summary.all_rows:,} names, those with most time: the others are in the trace"]
 
     def _drop_empty(self) -> None:
         for key in [key for key, row in self._rows.items() if not row.count]:

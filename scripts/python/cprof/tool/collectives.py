@@ -70,6 +70,14 @@ class Collectives:
             column.extend(columns[name])
         return found
 
+    @classmethod
+    def of_sums(cls, columns: Dict[str, Any], starts: List[int]) -> "Collectives":
+        """From a summary's sums by step and key, as if each were one collective that ends with the last one. starts: of the steps."""
+        found = cls()
+        for step, key, _, duration, size, end in columns["sums"]:
+            found.add(*_as_one(starts[step], starts[step] + end, duration), tuple(columns["keys"][key]), size)
+        return found.in_order()
+
     def add(self, start: int, end: int, key: Tuple, size: int = -1, place: int = -1) -> None:
         """Adds a collective."""
         number = self._numbers.get(key)
@@ -86,6 +94,12 @@ class Collectives:
             start, end, *rest = self[at]
             found.add(start + moved_by, end + moved_by, *rest)
         return found
+
+
+def _as_one(begin: int, end: int, duration: int) -> Tuple[int, int]:
+    """Start and end of a collective in place of several in a step. begin: of the step; end: of the last one; duration: their sum. The rank that
+    arrives last has the shortest ones, so that the difference of two ranks' starts is about the time that one waited for the other."""
+    return max(begin, end - duration), end
 
 
 def _together(one: Iterable[Collective], other: Iterable[Collective]) -> Collectives:
@@ -108,6 +122,7 @@ class Times:
         self.notes: List[str] = []
         self.parts: Dict[int, Dict[str, int]] = {}  # from a summary, by step: the parts, and `launches`; without steps that explain leaves out
         self.device, self.from_summary = "cpu", False
+        self.joined, self.summed = 1, False            # how many steps share one of `steps`; whether a collective stands for all of its key in a step
         self._step_ranges: Dict[int, Tuple[int, int]] = {}  # ranges with a step's name that are not on cprof's row of steps
         self.again: Set[int] = set()                   # steps that ran several times
         self._starts: List[Tuple[int, int, int]] = []  # (start, end, number) of the steps
@@ -116,9 +131,9 @@ class Times:
 
     @classmethod
     def of_summary(cls, found: Summary, order: int) -> Optional["Times"]:
-        """From a summary. None if that lacks the steps or single collectives: the trace must be read."""
+        """From a summary. None if that lacks the steps or collectives: the trace must be read."""
         steps, collectives = found.steps, found.collectives
-        if steps is None or collectives is None or collectives["truncated"]:
+        if steps is None or collectives is None:
             return None
         one = cls(found.path[:-len(SUFFIX)], order)
         info = {"distributedInfo": found.about}
@@ -126,7 +141,8 @@ class Times:
         one.base = one.base_late = base_of(found.about)
         starts = [one.base + start for start in steps["start"]]
         one.steps = {n: (start, start + total) for n, start, total in zip(steps["step"], starts, steps["total"]) if n is not None}
-        one.collectives, one.from_summary = Collectives.of_summary(collectives, one.base), True
+        one.joined, one.summed, one.from_summary = steps["joined"], collectives["truncated"], True
+        one.collectives = Collectives.of_sums(collectives, starts) if one.summed else Collectives.of_summary(collectives, one.base)
         for device in steps["devices"][:1] if steps["devices"] else ():  # a rank has one
             one.device = device["device"]
             columns = [device[name] for name in ("launches", *PARTS)]
@@ -192,6 +208,35 @@ class Times:
         for n in steps:
             del self.steps[n]
         self._indexed()
+
+    def coarsen(self, joined: int, summed: bool) -> None:
+        """Makes the steps and collectives comparable with those of a rank whose summary has less. joined: a power of 2, as in the summary."""
+        if joined > self.joined:
+            rows: Dict[int, List[int]] = {}
+            for n in sorted(self.steps):
+                rows.setdefault(n // joined, []).append(n)
+            parts = {row[0]: [self.parts[n] for n in row] for row in rows.values() if all(n in self.parts for n in row)}
+            self.steps = {row[0]: (min(self.steps[n][0] for n in row), max(self.steps[n][1] for n in row)) for row in rows.values()}
+            self.parts = {n: {name: sum(one[name] for one in own) for name in own[0]} for n, own in parts.items()}
+            self.joined = joined
+            self._indexed()
+        if summed and (not self.summed or joined > 1):
+            self.collectives, self.summed = self._summed(), True
+
+    def _summed(self) -> Collectives:
+        """One collective for all of a key in a step."""
+        sums: Dict[Tuple[int, Tuple], List[int]] = {}
+        for one in self.collectives:
+            step = self.step_at(one.start)
+            if step is not None:
+                found = sums.setdefault((step, one.key), [one.end, 0, 0])
+                found[0] = max(found[0], one.end)
+                found[1] += one.end - one.start
+                found[2] += max(one.bytes, 0)
+        made = Collectives()
+        for (step, key), (end, duration, size) in sums.items():
+            made.add(*_as_one(self.steps[step][0], end, duration), key, size)
+        return made.in_order()
 
     def durations(self) -> Dict[Tuple, Tuple[List[int], Tuple[int, ...]]]:
         """By key: the durations of the collectives in turn, and the bytes of those in the first step."""

@@ -83,7 +83,8 @@ class Side:
     def __init__(self, given: str, paths: List[str], by_summaries: bool) -> None:
         """paths: the traces, or summaries, of what is given."""
         self.given = given
-        self.steps: List[int] = []                       # the duration of each step
+        self.steps: List[int] = []                       # the duration of each step; the mean of those that share a row of a summary
+        self.count = 0                                   # of the steps
         self.whole = 0                                   # the time of all traces, each from its first event to its last
         self.has_steps = True
         self.cells: Dict[Key, Dict[int, int]] = {}       # {step: sum}; -1: outside of all steps
@@ -105,6 +106,7 @@ class Side:
         ends = [end for _, end, _ in spans.steps]
         self.has_steps &= bool(starts)
         self.steps += [end - start for start, end, _ in spans.steps]
+        self.count += len(starts)
         keys = [_key(kind) for kind in spans.kinds]
         low, high = 1 << 62, -1 << 62
 
@@ -143,17 +145,22 @@ class Side:
         if steps is None or not steps["devices"]:
             raise Problem("has no parts of steps: the traces of both sides are needed", path)
         self.has_steps &= None not in steps["step"]
-        self.steps += steps["total"]
+        if steps["truncated"]:
+            note(f"{steps['joined']} steps share a row of the summary: their mean counts", path)
+        counts = steps["count"]
+        self.steps += [total // count for total, count in zip(steps["total"], counts)]
+        self.count += sum(counts)
         self.whole += sum(steps["total"])
         for device in steps["devices"]:
             for name in PARTS:
-                for at, time in enumerate(device[name], first):
-                    self._count(("part", name), at, time, 1 if time else 0)
+                for at, (time, count) in enumerate(zip(device[name], counts), first):
+                    self._count(("part", name), at, time // count, 1 if time else 0)
         times = Times.of_summary(found, 0)
         numbers = {number: at for at, number in enumerate(steps["step"], first)}
         for one in times.collectives if times else ():
             step = times.step_at(one.start) if times else None
-            self._count(("collective", one.key[0]), numbers.get(step, -1) if step is not None else -1, one.end - one.start)
+            at = -1 if step is None else numbers.get(step, -1)
+            self._count(("collective", one.key[0]), at, (one.end - one.start) // (counts[at - first] if at >= 0 else 1))
 
     def _count(self, key: Key, step: int, time: int, calls: int = 1) -> None:
         cells = self.cells.setdefault(key, {})
@@ -297,7 +304,7 @@ class Comparison:
         """The first line of the answer."""
         what, change = "whole trace" if self.whole else "step", self.step
         share = f"{_signed(self.slower_by(), '.0f')} %" if change.before else "new"
-        steps = "no steps" if self.whole else f"{self.counts[0]:,} and {self.counts[1]:,} steps"
+        steps = "no steps" if self.whole else " and ".join(f"{side.count:,}" for side in self.sides) + " steps"
         noise = f"±{change.noise / 1e6:,.1f}" if change.noise is not None else "spread unknown"
         return f"{what} {change.before / 1e6:,.1f} → {change.after / 1e6:,.1f} ms ({share}; {steps}; {noise})"
 

@@ -40,6 +40,7 @@ WAITING = ("data", "collective")
 SYNC = re.compile(r"(cuda|hip)((Device|Stream|Event)Synchronize|Memcpy(2D|3D)?|Malloc|Free|MallocHost|FreeHost|HostAlloc)$"
                   r"|cu((Ctx|Stream|Event)Synchronize|Memcpy\w{4}(_v2)?|Mem(Alloc|Free)(_v2)?)$")
 PAGEABLE = re.compile(r"Pageable")
+COMPILATION, FIRST_STEP = "compilation", "first step"  # why findings do not count a step
 COMPILING = re.compile(r"\(dynamo_timed\)|^compile_fx|CachingAutotuner\.precompile|_compile_inner")
 AT_A_LOOK = 1 << 10       # items between two calls of forget(): each item may read many pages
 # PyTorch's dispatcher takes 1 to 5 us for an operator, and the recording and the Python around it take more: most of the time of a shorter operator
@@ -660,11 +661,11 @@ class Trace:
                      for i in range(len(row.start)) if row.kind[i] in numbers]
         for window in self.windows:
             if any(start < window.end and end > window.start for start, end in compiling):
-                window.left_out = "compilation"
+                window.left_out = COMPILATION
         for device in {window.device for window in self.windows}:
             own = [window for window in self.windows if window.device == device]
             if len(own) > 1:
-                own[0].left_out = own[0].left_out or "first step"
+                own[0].left_out = own[0].left_out or FIRST_STEP
             if all(window.left_out for window in own):
                 own[-1].left_out = ""
 

@@ -226,7 +226,7 @@ def _times(path: str, order: int, progress: bool) -> Times:
     if one is not None:
         return one
     if found is not None and path.endswith(SUFFIX):
-        raise Problem("lacks single steps or collectives: the trace is needed", path)
+        raise Problem("lacks steps or collectives: the trace is needed", path)
     if why:
         note(f"{why}: the trace is read")
     return Times(path, order).read(progress)
@@ -250,6 +250,9 @@ def compared(paths: List[str], progress: bool = True) -> "Comparison":
         for text in one.notes:
             note(text, path)
         traces.append(one)
+    joined, summed = max((one.joined for one in traces), default=1), any(one.summed for one in traces)
+    for one in traces:
+        one.coarsen(joined, summed)
     if not any(one.steps for one in traces):
         raise Problem("no trace has steps (ProfilerStep#N rows)", paths[0])
     return Comparison(traces)
@@ -259,6 +262,7 @@ class Comparison:
     """The ranks of a run, step by step."""
 
     def __init__(self, traces: List[Times]) -> None:
+        self.joined, self.summed = max(one.joined for one in traces), any(one.summed for one in traces)
         self.traces = of_last_attempts(by_rank(traces))
         self.moved = clocks(self.traces)
         waits = _waits(self.traces, self.moved)
@@ -285,7 +289,17 @@ class Comparison:
                 "ranks": self.ranks,
                 "steps": {step: {rank: {"time_ns": cell.time, "own_ns": cell.own, "waited_ns": cell.waited, "collective_ns": cell.collective}
                                  for rank, cell in cells.items()} for step, cells in self.table.items()},
+                "joined": self.joined, "summed": self.summed,
                 "clocks": {host: clock._asdict() for host, clock in self.moved.items()}}
+
+    def remarks(self) -> List[str]:
+        """What the summaries lack, in words."""
+        lines = []
+        if self.joined > 1:
+            lines.append(f"the windows are long: {self.joined} steps count as one, named by its first step")
+        if self.summed:
+            lines.append("the windows have many collectives: those of a communicator count as one in each step")
+        return lines
 
     def answer(self) -> List[str]:
         """The answer in some lines: what stands out among many ranks, else which rank the others waited for."""
@@ -314,7 +328,7 @@ def run(args: argparse.Namespace) -> int:
     if summaries:
         note(f"{summaries:,} of {len(traces):,} ranks by their summaries, the others by their traces" if summaries < len(traces) else
              "by the summaries made with the traces")
-    for text in of_other_runs(traces, moved):
+    for text in [*found.remarks(), *of_other_runs(traces, moved)]:
         note(text)
     for text in _clocks(list(moved.items())[1:]):
         note(text)

@@ -11,7 +11,9 @@ recover made, those of the flight recorder, and those of older versions. A summa
 The guide "explain" has the fields."""
 
 import argparse
+import bisect
 import functools
+import itertools
 import json
 import operator
 import os
@@ -24,7 +26,7 @@ from cprof.tool.collectives import Times, rank_of, world_of
 from cprof.tool.engine import add_engine, each, over
 from cprof.tool.fast import fast_numpy
 from cprof.tool.given import add_traces, traces_of
-from cprof.tool.moments import SYNC, Trace, Window
+from cprof.tool.moments import COMPILATION, FIRST_STEP, SYNC, Trace, Window
 from cprof.tool.output import appearing
 from cprof.tool.remote import checked, is_remote, open_file, write
 from cprof.tool.screen import put
@@ -36,8 +38,12 @@ from cprof.tool.thread_states import COLLECTIVE, DATA
 from cprof.tool.categories import CALLS
 
 HELP = "make the summary of a trace, with which many ranks are compared"
-# As in writer/sums/summary_file.c.
-FILE_MOST, COLLECTIVES_MOST, PARTS_MOST, STEPS_MOST = 200_000, 2000, 250, 800
+# Bytes, as in writer/sums/summary_limits.h.
+FILE_MOST, TABLE_MOST, ABOUT_BYTES = 200_000, 195_000, 16_000
+COLUMNS_MOST, STEP_BYTES, PARTS_BYTES, SUM_BYTES = 130_000, 44, 120, 64
+COLLECTIVES_MOST, COLLECTIVE_BYTES, KEYS_BYTES_MOST = 80_000, 40, 40_000
+MODULES_BYTES_MOST, MODULE_BYTES, ROW_BYTES = 30_000, 40, 150
+DEVICES_MOST, KEYS_MOST = 128, 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,8 +88,22 @@ def _pieces(trace: Trace, device: Optional[int]) -> List[_Piece]:
     return sorted(found, key=operator.itemgetter(0))
 
 
-def _parts(pieces: Iterable[_Piece], steps: List[Window]) -> List[List[int]]:
-    """The parts of each step: differences of the unions of what has a part or an earlier one."""
+class _Row(NamedTuple):
+    """Steps that share a row of the file. step: the number of the first one; None: the window has no steps."""
+    step: Optional[int]
+    count: int
+    start: int
+    end: int
+    compiles: bool
+
+    @property
+    def total(self) -> int:
+        """From the begin of the first step to the end of the last one."""
+        return self.end - self.start
+
+
+def _parts(pieces: Iterable[_Piece], steps: List[_Row]) -> List[List[int]]:
+    """The parts of each row: differences of the unions of what has a part or an earlier one."""
     sums = [[0] * OUTSIDE for _ in steps]
     reached = [-1 << 62] * OUTSIDE
     low = 0
@@ -101,53 +121,93 @@ def _parts(pieces: Iterable[_Piece], steps: List[Window]) -> List[List[int]]:
     return [[one - before for one, before in zip([*row, step.end - step.start], [0, *row])] for row, step in zip(sums, steps)]
 
 
-def _steps(trace: Trace) -> Optional[Dict[str, Any]]:
-    by_device: Dict[str, List[Window]] = {}
-    for window in trace.windows:
-        by_device.setdefault(window.device, []).append(window)
-    steps = next(iter(by_device.values()), [])
-    if not steps or len(steps) > STEPS_MOST:
-        return None
-    found: Dict[str, Any] = dict(zip(STEPS, ([step.step for step in steps], [step.start for step in steps], [step.total for step in steps])))
-    if len(steps) * len(by_device) > PARTS_MOST:
-        return dict(found, left_out=None, devices=None)
-    found["left_out"] = [step.left_out or None for step in steps]
-    found["devices"] = []
-    for device in sorted(by_device, key=lambda name: (len(name), name)):
-        number = trace.work.devices.get(device.partition(":")[2])
-        columns = zip(*_parts(_pieces(trace, number), steps))
-        found["devices"].append({"device": device, "launches": [step.launches for step in by_device[device]], **dict(zip(PARTS, map(list, columns)))})
+def _rows(steps: List[Window], joined: int) -> List[_Row]:
+    found = []
+    for _, group in itertools.groupby(steps, key=lambda step: None if step.step is None else step.step // joined):
+        shared = list(group)
+        found.append(_Row(shared[0].step, len(shared), shared[0].start, shared[-1].end, any(step.left_out == COMPILATION for step in shared)))
     return found
 
 
-def _collectives(times: Times, steps: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-    keys: Dict[Tuple, int] = {}
-    rows = []
-    for one in times.collectives:
-        rows.append((one.start - times.base_late, one.end - one.start, keys.setdefault(one.key, len(keys)), one.bytes, one.number))
-    found: Dict[str, Any] = {"keys": [list(key) for key in keys]}
-    if len(rows) <= COLLECTIVES_MOST:
-        starts = [row[0] for row in rows]
-        columns = ([row[2] for row in rows], [start - before for start, before in zip(starts, [0, *starts])], [row[1] for row in rows],
-                   [row[3] for row in rows], [row[4] for row in rows])
-        return dict(found, **dict(zip(COLLECTIVES, columns)), truncated=False)
-    return dict(found, sums=_sums(rows, steps), truncated=True)
+def _left_out(rows: List[_Row]) -> List[Optional[str]]:
+    """The rules of moments.py, for rows."""
+    found = [COMPILATION if row.compiles else None for row in rows]
+    if len(rows) > 1:
+        found[0] = found[0] or FIRST_STEP
+    if all(found):
+        found[-1] = None
+    return found
 
 
-def _sums(rows: List[Tuple[int, ...]], steps: Optional[Dict[str, Any]]) -> List[List[int]]:
-    """Sums by step and key: number of the step in the list, key, count, duration, bytes."""
-    sums: Dict[Tuple[int, int], List[int]] = {}
-    spans = list(zip(steps["start"], steps["total"])) if steps else []
-    at = 0
-    for start, duration, key, size, _ in rows:
-        while at < len(spans) and start >= sum(spans[at]):
-            at += 1
-        if at < len(spans) and start >= spans[at][0]:
-            found = sums.setdefault((at, key), [0, 0, 0])
-            found[0] += 1
-            found[1] += duration
-            found[2] += max(size, 0)
-    return [[*where, *found] for where, found in sorted(sums.items())]
+class _Columns:
+    """The steps and collectives of a trace, with as many steps in a row as it takes for all to fit."""
+
+    def __init__(self, trace: Trace, times: Times) -> None:
+        self._trace = trace
+        by_device: Dict[str, List[Window]] = {}
+        for window in trace.windows:
+            by_device.setdefault(window.device, []).append(window)
+        steps = next(iter(by_device.values()), [])
+        self._devices = sorted(by_device, key=lambda name: (len(name), name)) if len(by_device) <= DEVICES_MOST else []
+        self._keys: Dict[Tuple, int] = {}
+        self._collectives = [(one.start - times.base_late, one.end - one.start, self._keys.setdefault(one.key, len(self._keys)), one.bytes, one.number)
+                             for one in times.collectives]
+        self._keys_bytes = sum(len(json.dumps(list(key))) + 2 for key in self._keys)
+        size = len(self._collectives) * COLLECTIVE_BYTES + self._keys_bytes
+        self._single = size <= COLLECTIVES_MOST
+        self._too_many = len(self._keys) > KEYS_MOST or self._keys_bytes > KEYS_BYTES_MOST
+        self.joined, self.rows = 1, _rows(steps, 1)
+        while self.size > COLUMNS_MOST:
+            self.joined *= 2
+            self.rows = _rows(steps, self.joined)
+
+    @property
+    def size(self) -> int:
+        """What counts against the file's limit, in bytes."""
+        sums = len(self._collectives) * COLLECTIVE_BYTES if self._single else len(self.rows) * len(self._keys) * SUM_BYTES
+        return len(self.rows) * (STEP_BYTES + len(self._devices) * PARTS_BYTES) + (0 if self._too_many else sums + self._keys_bytes)
+
+    def steps(self) -> Optional[Dict[str, Any]]:
+        """As in the file."""
+        if not self.rows:
+            return None
+        found = {"joined": self.joined, "truncated": self.joined > 1, **{name: [getattr(row, name) for row in self.rows] for name in STEPS}}
+        if not self._devices:
+            return dict(found, left_out=None, devices=None)
+        return dict(found, left_out=_left_out(self.rows), devices=[self._device(name) for name in self._devices])
+
+    def _device(self, name: str) -> Dict[str, Any]:
+        pieces = _pieces(self._trace, self._trace.work.devices.get(name.partition(":")[2]))
+        begins = [piece.start for piece in pieces if piece.part < DATA_PART]
+        launches = [bisect.bisect_left(begins, row.end) - bisect.bisect_left(begins, row.start) for row in self.rows]
+        return {"device": name, "launches": launches, **dict(zip(PARTS, map(list, zip(*_parts(pieces, self.rows)))))}
+
+    def collectives(self) -> Optional[Dict[str, Any]]:
+        """As in the file."""
+        if self._too_many:
+            return None
+        found: Dict[str, Any] = {"keys": [list(key) for key in self._keys]}
+        if not self._single:
+            return dict(found, sums=self._sums(), truncated=True)
+        starts = [row[0] for row in self._collectives]
+        deltas = [start - before for start, before in zip(starts, [0, *starts])]
+        columns = [[row[at] for row in self._collectives] for at in (2, 1, 3, 4)]
+        return dict(found, **dict(zip(COLLECTIVES, [columns[0], deltas, *columns[1:]])), truncated=False)
+
+    def _sums(self) -> List[List[int]]:
+        """Sums by row and key: number of the row, key, count, duration, bytes, end of the last one since the row's begin."""
+        sums: Dict[Tuple[int, int], List[int]] = {}
+        at = 0
+        for start, duration, key, size, _ in self._collectives:
+            while at < len(self.rows) and start >= self.rows[at].end:
+                at += 1
+            if at < len(self.rows) and start >= self.rows[at].start:
+                found = sums.setdefault((at, key), [0, 0, 0, 0])
+                found[0] += 1
+                found[1] += duration
+                found[2] += max(size, 0)
+                found[3] = max(found[3], start + duration - self.rows[at].start)
+        return [[*where, *found] for where, found in sorted(sums.items())]
 
 
 def _about(trace: Trace, path: str) -> Dict[str, Any]:
@@ -163,11 +223,11 @@ def _about(trace: Trace, path: str) -> Dict[str, Any]:
     return dict(about, **{name: account[name] for name in ("memory", "flops", "process") if name in account})
 
 
-def _modules(trace: Trace) -> Optional[Dict[str, Any]]:
-    """Self times by module, the largest first. None: no span has one."""
+def _modules(trace: Trace) -> Tuple[Optional[Dict[str, Any]], int]:
+    """Self times by module, the largest first, and what counts against the file's limit, in bytes. None: no span has one."""
     kinds = trace.spans.kinds
     if not any(kind.group for kind in kinds):
-        return None
+        return None, 0
     sums: Dict[str, List[int]] = {}
 
     def add(kind: int, count: int, cpu: int, device: int) -> None:
@@ -184,20 +244,33 @@ def _modules(trace: Trace) -> Optional[Dict[str, Any]]:
     for _, row, node in walk_all(trace.spans, take=take):
         add(node.kind, 1, node.end - row.start[node.index] - node.child_time, node.own_device)
     order = sorted(sums, key=lambda name: (-sums[name][2], -sums[name][1], name.encode("utf-8", "replace")))
-    shown = order[:MODULES_MOST]
-    return {"name": shown, **dict(zip(MODULES, (list(column) for column in zip(*map(sums.__getitem__, shown))))), "truncated": len(shown) < len(order)}
+    shown, size = _first(order[:MODULES_MOST], MODULE_BYTES, MODULES_BYTES_MOST)
+    columns = [[sums[name][at] for name in shown] for at in range(len(MODULES))]
+    return {"name": shown, **dict(zip(MODULES, columns)), "truncated": len(shown) < len(order)}, size
 
 
-def lines_of(path: str) -> List[Any]:
-    """The first lines of the summary of a trace, and the modules. Raises a Problem."""
+def _first(names: List[str], each: int, most: int) -> Tuple[List[str], int]:
+    """The first names that fit into `most` bytes, and their bytes. each: bytes of a row without its name."""
+    size = 0
+    for at, name in enumerate(names):
+        more = len(name.encode("utf-8", "replace")) + each
+        if size + more > most:
+            return names[:at], size
+        size += more
+    return names, size
+
+
+def lines_of(path: str) -> Tuple[List[Any], int]:
+    """The first lines of the summary of a trace, and the modules; and what these take of the file, in bytes. Raises a Problem."""
     times = Times(path)
     trace = Trace(path, True, times)
-    steps = _steps(trace)
-    return [_about(trace, path), {"steps": steps}, {"collectives": _collectives(times, steps)}, _modules(trace)]
+    columns = _Columns(trace, times)
+    modules, size = _modules(trace)
+    return [_about(trace, path), {"steps": columns.steps()}, {"collectives": columns.collectives()}, modules], columns.size + size
 
 
 def table_of(path: str) -> List[List[Any]]:
-    """The table of the summary of a trace. Raises a Problem."""
+    """The whole table of a trace. Raises a Problem."""
     averages = Averages()
     for line in averages.add(path, progress=True, from_trace=True):
         note(line, path)
@@ -205,14 +278,23 @@ def table_of(path: str) -> List[List[Any]]:
             for row in averages]
 
 
-def _text(lines: List[Any], rows: List[List[Any]]) -> bytes:
+def shown_of(rows: List[List[Any]], used: int) -> List[List[Any]]:
+    """The rows of a table that a file takes: those with most time of their own, on devices and then on the CPU. used: bytes of the lines before."""
+    device, cpu = (5 + SUMS.index(name) for name in ("self_device_ns", "self_cpu_ns"))
+    ranked = sorted(range(len(rows)), key=lambda at: (-rows[at][device], -rows[at][cpu], rows[at][0].encode("utf-8", "replace")))
+    names, _ = _first([rows[at][0] for at in ranked], ROW_BYTES, TABLE_MOST - ABOUT_BYTES - used)
+    return [rows[at] for at in sorted(ranked[:len(names)])]
+
+
+def _text(lines: List[Any], used: int, rows: List[List[Any]]) -> bytes:
     *first, modules = lines
     text = "".join(json.dumps(line) + "\n" for line in first).encode()
-    table = "".join(json.dumps([row[0], *map(int, row[1:])], separators=(",", ":")) + "\n" for row in rows).encode()
-    size = len(json.dumps(modules))
-    fits = len(text) + len(table) + size + 64 <= FILE_MOST
-    kept = modules if len(text) + len(table) * fits + size + 64 <= FILE_MOST else None
-    return text + json.dumps({"table": fits, "modules": kept}).encode() + b"\n" + (table if fits else b"") + b'{"end": true}\n'
+    shown = [[row[0], *map(int, row[1:])] for row in shown_of(rows, used)]
+    table = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in shown).encode()
+    if len(text) + len(json.dumps(modules)) + len(table) + 100 > FILE_MOST:  # names that JSON makes longer
+        shown, table = [], b""
+    head = {"table": {"rows": len(rows), "truncated": len(shown) < len(rows)}, "modules": modules}
+    return text + json.dumps(head).encode() + b"\n" + table + b'{"end": true}\n'
 
 
 def _target(path: str, folder: Optional[str]) -> str:
@@ -227,7 +309,7 @@ def _made(path: str, folder: Optional[str]) -> Optional[bytes]:
         return None
     if why:
         note(f"{why}: it is made anew")
-    return _text(lines_of(path), table_of(path))
+    return _text(*lines_of(path), table_of(path))
 
 
 def _write(target: str, text: bytes) -> None:

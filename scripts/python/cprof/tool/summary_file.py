@@ -19,16 +19,16 @@ from cprof.tool import Problem
 from cprof.tool.remote import is_remote, open_file
 
 SUFFIX = ".summary"
-SCHEMA = {"name": "cprof.window", "version": 1}
+SCHEMA = {"name": "cprof.window", "version": 2}
 MOST_BYTES = 4 << 20   # of a file: cprof writes at most 200 KB
 MOST_ROWS = 16384      # KINDS_MOST in writer/sums/top.c
 TAIL_BYTES = 4096      # of the trace, whose checksum identifies it
 # The parts of a step in the order in which they count: writer/sums/step_parts.def.
 PARTS = ("computation", "exposed_comm", "exposed_memcpy", "data", "collective", "sync", "operators", "transfer", "outside")
-STEPS = ("step", "start", "total")
+STEPS = ("step", "count", "start", "total")
 COLLECTIVES = ("key", "start_delta", "duration", "bytes", "number")
 MODULES = ("count", "self_cpu", "self_device")
-MODULES_MOST = 256     # MODULES_SHOWN in writer/sums/module_sums.h
+MODULES_MOST = 256     # FILE_MODULES_MOST in writer/sums/summary_limits.h
 _NUMBERS = 15          # of a row, after the name
 _LIMIT = 1 << 62       # no time is so far away
 
@@ -39,8 +39,14 @@ class Summary(NamedTuple):
     about: Dict[str, Any]                    # the first line
     steps: Optional[Dict[str, Any]]          # columns; `devices` has the parts, or is null
     collectives: Optional[Dict[str, Any]]    # `keys`, and columns, or `sums` if truncated
-    rows: Optional[List[List[Any]]]          # of the table: name, then the numbers in top_finish()'s order
+    rows: Optional[List[List[Any]]] = None   # of the table: name, then the numbers in top_put()'s order
     modules: Optional[Dict[str, Any]] = None  # columns: name, and MODULES
+    all_rows: int = 0                        # the number of rows; `rows` may have only those with most time
+
+    @property
+    def truncated(self) -> bool:
+        """Whether some rows of the table are missing."""
+        return len(self.rows or ()) < self.all_rows
 
 
 class _Damaged(Exception):
@@ -91,7 +97,7 @@ def _parsed(path: str, file: BinaryIO, table: bool) -> Summary:
     steps, collectives = _object(lines).get("steps"), _object(lines).get("collectives")
     if not (steps is None or _are_steps(steps)) or not (collectives is None or _are_collectives(collectives, steps)):
         raise _Damaged("is damaged")
-    return Summary(path, about, steps, collectives, *(_table(lines) if table else (None, None)))
+    return Summary(path, about, steps, collectives, *(_table(lines) if table else ()))
 
 
 def _value(lines: Any) -> Any:
@@ -108,12 +114,12 @@ def _object(lines: Any) -> Dict[str, Any]:
     return found
 
 
-def _table(lines: Any) -> Tuple[Optional[List[List[Any]]], Optional[Dict[str, Any]]]:
-    """Rows and modules."""
+def _table(lines: Any) -> Tuple[Optional[List[List[Any]]], Optional[Dict[str, Any]], int]:
+    """Rows, modules, and the number of all rows."""
     rows: List[List[Any]] = []
     head = _object(lines)
-    modules = head.get("modules")
-    if modules is not None and not _are_modules(modules):
+    modules, table = head.get("modules"), head.get("table")
+    if modules is not None and not _are_modules(modules) or table is not None and not _is_table(table):
         raise _Damaged("is damaged")
     while True:
         row = _value(lines)
@@ -124,7 +130,15 @@ def _table(lines: Any) -> Tuple[Optional[List[List[Any]]], Optional[Dict[str, An
         rows.append(row)
     if next(lines, b""):
         raise _Damaged("is damaged")
-    return rows if head.get("table") is True else None, modules
+    if table is None:
+        return None, modules, 0
+    if (len(rows) < table["rows"]) is not table["truncated"]:
+        raise _Damaged("is damaged")
+    return rows, modules, table["rows"]
+
+
+def _is_table(found: Any) -> bool:
+    return type(found) is dict and _is_time(found.get("rows")) and type(found.get("truncated")) is bool
 
 
 def _are_modules(found: Any) -> bool:
@@ -162,7 +176,7 @@ def _columns(found: Any, names: Tuple[str, ...], length: Optional[int] = None) -
 
 def _are_steps(steps: Any) -> bool:
     length = _columns(steps, STEPS)
-    if length is None:
+    if length is None or not _is_time(steps.get("joined")) or steps["joined"] < 1 or min(steps["count"], default=1) < 1:
         return False
     devices = steps.get("devices")
     if devices is None:
@@ -181,5 +195,5 @@ def _are_collectives(found: Any, steps: Any) -> bool:
     if not found["truncated"]:
         return _columns(found, COLLECTIVES) is not None and all(0 <= key < len(keys) for key in found["key"])
     sums, last = found.get("sums"), len(steps["step"]) if steps else 0
-    return type(sums) is list and all(type(row) is list and len(row) == 5 and all(map(_is_time, row)) and
+    return type(sums) is list and all(type(row) is list and len(row) == 6 and all(map(_is_time, row)) and
                                       0 <= row[0] < last and 0 <= row[1] < len(keys) for row in sums)

@@ -34,13 +34,15 @@ class Steps:
         self.rank, self.device = rank, device
         self.numbers: List[Optional[int]] = []
         self.total: List[int] = []
+        self.count = 0                          # of the steps, of which several may share an element of the lists
         self.parts: Dict[str, List[int]] = {name: [] for name in ("launches", *PARTS)}
         self.left_out = 0
 
     def add(self, steps: Dict[str, Any], device: Dict[str, Any]) -> None:
         """Adds the steps of a summary, without those that explain leaves out."""
         counted = [n for n, why in enumerate(steps["left_out"]) if why is None]
-        self.left_out += len(steps["left_out"]) - len(counted)
+        self.count += sum(steps["count"][n] for n in counted)
+        self.left_out += sum(steps["count"]) - sum(steps["count"][n] for n in counted)
         self.numbers += [steps["step"][n] for n in counted]
         self.total += [steps["total"][n] for n in counted]
         for name, column in self.parts.items():
@@ -48,17 +50,17 @@ class Steps:
 
     def mean(self, *names: str) -> float:
         """Of the parts in a step."""
-        return sum(statistics.fmean(self.parts[name]) for name in names)
+        return sum(sum(self.parts[name]) for name in names) / self.count
 
     @property
     def step_ns(self) -> float:
         """Of a step."""
-        return max(statistics.fmean(self.total), 1.0)
+        return max(sum(self.total) / self.count, 1.0)
 
     def text(self) -> str:
         """In a line."""
         parts = [f"{WORDS[name]} {self.mean(name) / self.step_ns:.0%}" for name in PARTS if self.mean(name) >= self.step_ns / 100]
-        count = f"{len(self.total)} step{'s' * (len(self.total) != 1)}" + (f", {self.left_out} left out" if self.left_out else "")
+        count = f"{self.count:,} step{'s' * (self.count != 1)}" + (f", {self.left_out} left out" if self.left_out else "")
         return f"rank {self.rank}, {self.device}: step {self.step_ns / 1e6:,.1f} ms ({count}): {', '.join(parts)}"
 
 
@@ -85,7 +87,7 @@ def told(paths: List[str]) -> Told:
         for device in found.steps["devices"]:
             groups.setdefault((rank, device["device"]), Steps(rank, device["device"])).add(found.steps, device)
             rows += _rows(path, rank, found.steps, device)
-    steps = [groups[key] for key in sorted(groups) if groups[key].total]
+    steps = [groups[key] for key in sorted(groups) if groups[key].count]
     if not steps:
         raise Problem("has no steps that count", paths[0])
     ranks = _ranks(paths) if len({one.rank for one in steps}) > 1 else None
@@ -114,14 +116,17 @@ def modules_line(modules: Dict[str, List[int]]) -> List[str]:
 
 
 def _rows(path: str, rank: int, steps: Dict[str, Any], device: Dict[str, Any]) -> List[Dict[str, Any]]:
-    return [{"summary": path, "rank": rank, "device": device["device"], "step": steps["step"][n], "left_out": steps["left_out"][n],
+    return [{"summary": path, "rank": rank, "device": device["device"], "step": steps["step"][n], "count": steps["count"][n], "left_out": steps["left_out"][n],
              "total": steps["total"][n] / 1e6, **{name: device[name][n] / 1e6 for name in PARTS}, "launches": device["launches"][n]}
             for n in range(len(steps["step"]))]
 
 
 def _ranks(paths: List[str]) -> Optional[Comparison]:
     try:
-        return compared(paths)
+        found = compared(paths)
+        for line in found.remarks():
+            note(line)
+        return found
     except Problem as problem:
         note(f"the ranks are not compared: {problem}")
         return None

@@ -109,8 +109,8 @@ START_TEST(parts_of_a_step_add_up_to_it)
     span(CAT_USER_ANNOTATION, "gloo:all_reduce", 550, 700);
     span(CAT_CPU_OP, "aten::relu", 900, 1200); /* into the next step */
     save();
-    check_has("\"step\": [4,5], \"start\": [0,1000], \"total\": [1000,1000], \"left_out\": "
-              "[\"first step\",null]");
+    check_has("{\"joined\": 1, \"truncated\": false, \"step\": [4,5], \"count\": [1,1], \"start\": "
+              "[0,1000], \"total\": [1000,1000], \"left_out\": [\"first step\",null]");
     check_has("{\"device\": \"cpu\", \"launches\": [0,0], \"computation\": [0,0], "
               "\"exposed_comm\": [0,0], \"exposed_memcpy\": [0,0], \"data\": [100,0], "
               "\"collective\": [200,0], \"sync\": [0,0], \"operators\": [200,200], "
@@ -194,7 +194,8 @@ START_TEST(sums_replace_collectives_beyond_the_limit)
     free(r);
     save();
     check_has("{\"collectives\": {\"keys\": [[\"gloo:all_reduce\", \"\", 0]], \"sums\": "
-              "[[0, 0, 2000, 20000, 16000], [1, 0, 500, 5000, 4000]], \"truncated\": true}}");
+              "[[0, 0, 2000, 20000, 16000, 999510], [1, 0, 500, 5000, 4000, 249510]], "
+              "\"truncated\": true}}");
     ck_assert_uint_le(strlen(text), 200000);
 }
 END_TEST
@@ -224,27 +225,82 @@ START_TEST(a_full_table_leaves_steps_and_collectives)
         span(CAT_USER_ANNOTATION, name, i, i + 1);
     }
     save();
-    check_has("{\"steps\": {\"step\": [1], \"start\": [0], \"total\": [100000], \"left_out\": "
+    check_has("\"step\": [1], \"count\": [1], \"start\": [0], \"total\": [100000], \"left_out\": "
               "null, \"devices\": null}}\n");
     check_has("\"start_delta\": [5]");
-    check_has("{\"table\": false, \"modules\": null}\n{\"end\": true}\n");
+    check_has("{\"table\": null, \"modules\": null}\n{\"end\": true}\n");
 }
 END_TEST
 
-START_TEST(many_steps_and_names_stay_below_the_limit)
+START_TEST(many_steps_share_rows)
+{
+    for (int i = 0; i < 2001; i++) {
+        step(3 + i, 1000 * i, 1000 * i + 1000);
+        work(GPU_KERNEL, "gemm", 1000 * i, 1000 * i + 100 + i % 4, 0);
+    }
+    save();
+    check_has("{\"joined\": 4, \"truncated\": true, \"step\": [3,4,8,12,");
+    check_has("\"count\": [1,4,4,");
+    check_has(",4,4], \"start\": [0,1000,5000,");
+    check_has("\"total\": [1000,4000,4000,");
+    check_has("\"device\": \"cuda:0\", \"launches\": [1,4,4,");
+    check_has("\"computation\": [100,406,406,");
+    ck_assert_uint_le(strlen(text), 200000);
+}
+END_TEST
+
+START_TEST(steps_share_rows_until_their_collectives_fit)
+{
+    char name[64];
+    for (int i = 0; i < 400; i++) {
+        step(i, 1000 * i, 1000 * i + 1000);
+        for (int k = 0; k < 10; k++) {
+            struct json_place at = place(1000 * i + 10 * k, 1000 * i + 10 * k + 5);
+            snprintf(name, sizeof name, "gloo:%d", k);
+            struct record *r = span_record(CAT_USER_ANNOTATION, name, NULL, 0);
+            summary_record(summary, r, &at);
+            free(r);
+        }
+    }
+    save();
+    check_has("{\"joined\": 4, \"truncated\": true, \"step\": [0,4,8,");
+    check_has("\"sums\": [[0, 0, 4, 20, 0, 3005], [0, 1, 4, 20, 0, 3015], ");
+    ck_assert_uint_le(strlen(text), 200000);
+}
+END_TEST
+
+START_TEST(a_long_table_has_the_names_with_most_time)
 {
     char name[300];
-    for (int i = 0; i < 900; i++)
-        step(i, 1000 * i, 1000 * i + 900);
+    step(0, 0, 2000000);
     memset(name, 'k', sizeof name);
+    for (int i = 0; i < 1500; i++) {
+        snprintf(name + 280, sizeof name - 280, "%d", i);
+        span(CAT_CPU_OP, name, 1000 * i, 1000 * i + 10 + 500 * (i % 5 == 0));
+    }
+    save();
+    check_has("{\"table\": {\"rows\": 1501, \"truncated\": true}, \"modules\": null}\n");
+    check_has("k1495\", 0, 0, 0, 1, 510, 510,");
+    check_has("k1000\", 0, 0, 0, 1, 510, 510,");
+    check_has("k0\", 0, 0, 0, 1, 510, 510,");
+    check_has("\n{\"end\": true}\n");
+    ck_assert_uint_le(strlen(text), 200000);
+    ck_assert_uint_ge(strlen(text), 100000);
+}
+END_TEST
+
+START_TEST(names_that_json_makes_longer_stay_below_the_limit)
+{
+    char name[300];
+    step(0, 0, 2000000);
+    memset(name, 1, sizeof name);
     for (int i = 0; i < 1500; i++) {
         snprintf(name + 280, sizeof name - 280, "%d", i);
         span(CAT_CPU_OP, name, 1000 * i, 1000 * i + 10);
     }
     save();
-    check_has("{\"steps\": null}\n");
-    check_has("{\"table\": false, \"modules\": null}\n{\"end\": true}\n");
-    ck_assert_uint_le(strlen(text), 200000);
+    check_has("{\"table\": {\"rows\": 1501, \"truncated\": true}, \"modules\": "
+              "null}\n{\"end\": true}\n");
 }
 END_TEST
 
@@ -253,7 +309,7 @@ START_TEST(a_window_without_steps_is_one)
     span(CAT_CPU_OP, "aten::mm", 100, 300);
     span(CAT_CPU_OP, "aten::mm", 400, 700);
     save();
-    check_has("{\"steps\": {\"step\": [null], \"start\": [100], \"total\": [600], \"left_out\": "
+    check_has("\"step\": [null], \"count\": [1], \"start\": [100], \"total\": [600], \"left_out\": "
               "[null], \"devices\": [{\"device\": \"cpu\", ");
     check_has("\"operators\": [500], \"transfer\": [0], \"outside\": [100]}");
 }
@@ -295,7 +351,10 @@ Suite *suite_summary(void)
     tcase_add_test(cases, sums_replace_collectives_beyond_the_limit);
     tcase_add_test(cases, open_collectives_count_once);
     tcase_add_test(cases, a_full_table_leaves_steps_and_collectives);
-    tcase_add_test(cases, many_steps_and_names_stay_below_the_limit);
+    tcase_add_test(cases, many_steps_share_rows);
+    tcase_add_test(cases, steps_share_rows_until_their_collectives_fit);
+    tcase_add_test(cases, a_long_table_has_the_names_with_most_time);
+    tcase_add_test(cases, names_that_json_makes_longer_stay_below_the_limit);
     tcase_add_test(cases, a_window_without_steps_is_one);
     tcase_add_test(cases, steps_that_compile_are_left_out);
     tcase_add_test(cases, without_memory_there_is_no_summary);
