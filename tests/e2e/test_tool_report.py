@@ -168,6 +168,13 @@ def test_shows_the_sums_of_summaries_alone(tmp_path, monkeypatch):
         assert shown == {row["name"]: row[time] for row in told if row["device_type"] == device and row[time] and row["name"] != "ProfilerStep*"
                          and not (device == "cuda" and row["is_user_annotation"])} and shown
     assert EVIL not in text and next(iter(tables["kernels"]))["times"] == 48
+    same_findings(text, of("explain", kept))
+    [goes], of_both = tables[None], of("explain", kept)["steps"]
+    assert goes["steps"] == sum(row["left_out"] is None for row in of_both) == 10, "where each step goes"
+    lines = (kept / "rank1.json.summary").read_text().splitlines()
+    (kept / "rank1.json.summary").write_text("\n".join([*lines[:3], '{"table": null, "modules": null}', lines[-1], ""]))
+    text = report(kept)
+    assert "By 2 summaries without traces" in text and "1 of them has no table of operators." in text and next(iter(_Tables(text).tables["kernels"]))["times"] == 24
 
 
 def test_shows_the_numbers_of_memory(tmp_path, monkeypatch):

@@ -65,8 +65,8 @@ class Cause(NamedTuple):
         return f"{self.said}, in {len(self.steps)} of {self.compared} steps: {', '.join(map(str, self.steps[:8]))}{', ...' * (len(self.steps) > 8)}"
 
 
-def _time(cost: float, step_ns: float) -> str:
-    return f"{cost / 1e6:,.1f} ms a step ({100 * cost / step_ns:.0f} %)"
+def _time(cost: float, share: float) -> str:
+    return f"{cost / 1e6:,.1f} ms a step ({100 * share:.0f} %)"
 
 
 def listed(ranks: Iterable[int]) -> str:
@@ -86,7 +86,7 @@ def causes(traces: List[Times]) -> List[Cause]:
     told = [one for one in traces if one.parts]
     if len(told) < RANKS_LEAST or len(told) < len(traces):
         return []
-    step_ns = statistics.median(end - start for one in told for n, (start, end) in one.steps.items() if n in one.parts)
+    step_ns = statistics.median(end - start for one in told for n, (start, end) in one.steps.items() if n in one.parts) / told[0].joined
     on_gpu = any(one.device != "cpu" for one in told)
     found = [cause for own in (ON_GPU if on_gpu else ON_CPU) for cause in _own(told, own, step_ns)] + _links(told, step_ns)
     return sorted((one for one in found if one.share >= LEAST_SHARE), key=lambda one: (-one.cost, one.ranks))
@@ -94,7 +94,7 @@ def causes(traces: List[Times]) -> List[Cause]:
 
 # ---- what a rank does by itself ----
 
-Cells = Dict[int, Dict[int, float]]  # by rank and step: how much longer than the median rank
+Cells = Dict[int, Dict[int, float]]  # by rank and step: how much longer than the median rank; a mean where steps count as one
 
 
 def _excess(told: List[Times], names: Tuple[str, ...]) -> Cells:
@@ -106,7 +106,7 @@ def _excess(told: List[Times], names: Tuple[str, ...]) -> Cells:
     for step, values in by_step.items():
         middle = statistics.median(values.values())
         for rank, value in values.items():
-            found[rank][step] = value - middle
+            found[rank][step] = (value - middle) / told[0].joined
     return found
 
 
@@ -139,7 +139,7 @@ def _cause(own: Own, where: str, ranks: List[int], told: List[Times], cells: Cel
     cost = statistics.median(sum(cells[rank][step] for step in out[rank]) / len(cells[rank]) for rank in ranks)
     host = next(one.host for one in told if one.rank == ranks[0])
     return Cause(own.kind, where, ranks, "" if where == "ranks" else host, cost, cost / step_ns, steps, compared,
-                 _said(own, where, ranks, host, _time(cost, step_ns), told))
+                 _said(own, where, ranks, host, _time(cost, cost / step_ns), told))
 
 
 def _said(own: Own, where: str, ranks: List[int], host: str, time: str, told: List[Times]) -> str:
@@ -148,7 +148,7 @@ def _said(own: Own, where: str, ranks: List[int], host: str, time: str, told: Li
     who = f"{host} (ranks {listed(ranks)})" if where == "host" else f"rank {ranks[0]} ({host})"
     fault, than = own.of_host if where == "host" else own.fault, "the median rank"
     if own.kind == "computation":
-        launches = {one.rank: statistics.median(parts["launches"] for parts in one.parts.values()) for one in told}
+        launches = {one.rank: statistics.median(parts["launches"] for parts in one.parts.values()) / one.joined for one in told}
         usual, its = statistics.median(launches.values()), statistics.median(launches[rank] for rank in ranks)
         if abs(its - usual) > CELL_SHARE * usual:
             fault, than = "more work", f"{than}, with {its:,.0f} kernels and copies in a step instead of {usual:,.0f}"
@@ -188,11 +188,11 @@ def _link(key: Tuple, durations: List[int], ranks: List[int], usual: float, told
     for number, collective in enumerate(found for found in one.collectives if found.key == key):
         step = one.step_at(collective.start)
         if step is not None:
-            by_step[step] += int(durations[number] - usual)
+            by_step[step] += int((durations[number] - usual) / one.joined)
     compared = len(one.steps)
     cost = sum(by_step.values()) / max(compared, 1)
     hosts = {each.host for each in told if each.rank in set(ranks)}
     steps = sorted(step for step, extra in by_step.items() if extra > LEAST_SHARE * step_ns)
     said = f"slow link: {key[0]} among ranks {listed(ranks)} takes {statistics.median(durations) / usual:.1f} times as long as in other groups of " \
-        f"{len(ranks)}: {_time(cost, step_ns)}"
+        f"{len(ranks)}: {_time(cost, cost / step_ns)}"
     return Cause("link", "group", sorted(ranks), next(iter(hosts)) if len(hosts) == 1 else "", cost, cost / step_ns, steps, compared, said)

@@ -7,7 +7,7 @@ kernels, memory, ranks and FLOPs.
 
 The page is one file of at most 1 MB, needs no network, and can be printed. Its numbers are those of `cprof explain --json`,
 `cprof memory --json` and `cprof ranks --json`. The page marks lists that are cut; these commands print them whole. A folder of summaries
-without their traces gives a page about the ranks, with the longest operators and kernels of all."""
+without their traces gives a page with what stands out, the parts of a step, the ranks, and the longest operators and kernels of all."""
 
 import argparse
 from typing import Any, Dict, List, NamedTuple
@@ -23,8 +23,9 @@ from cprof.tool.moments import Trace
 from cprof.tool.operators import Operators
 from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.ranks import compared
-from cprof.tool.report_page import page, ranks_page
+from cprof.tool.report_page import page, summaries_page
 from cprof.tool.summary_file import SUFFIX
+from cprof.tool.summary_findings import told
 
 HELP = "write a page about a run: findings, steps, operators, memory, ranks, FLOPs (one HTML file)"
 CHARTS = 2  # charts of memory, for the devices with the highest peaks
@@ -65,15 +66,22 @@ class Kept:
         self.memory[CHARTS:] = [one._replace(line=None) for one in self.memory[CHARTS:]]
 
 
-def _table_of(paths: List[str]) -> List[Average]:
-    """The rows of `cprof top` for summaries. Empty if one has no table."""
-    averages = Averages()
+def _of_summaries(paths: List[str]) -> str:
+    """The page for summaries alone. Raises a Problem."""
+    averages, found, lacking = Averages(), None, 0
     try:
-        for path in paths:
+        found = told(paths)
+    except Problem as problem:
+        note(problem)
+    ranks = found.ranks if found else compared(paths)
+    for path in paths:
+        try:
             averages.add(path)
-    except Problem:
-        return []
-    return list(averages)
+        except Problem:
+            lacking += 1
+    for line in averages.remarks():
+        note(line)
+    return summaries_page(paths, found, ranks, list(averages), lacking)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -82,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     paths = traces_of(args.traces, summaries=True)
     keep_apart(args.output, paths)
     if any(path.endswith(SUFFIX) for path in paths):
-        text, problems = ranks_page(compared(paths), paths, _table_of(paths)), []
+        text, problems = _of_summaries(paths), []
     else:
         kept = Kept(paths)
         summary = explained(paths, keep=kept.take)

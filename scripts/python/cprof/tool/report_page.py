@@ -6,11 +6,11 @@ import collections
 import datetime
 import os
 import statistics
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from cprof.tool.averages import Average, format_memory
 from cprof.tool.explain import STACKS_SLOW, WORDS, Summary, amount, are_slowed, mean_line
-from cprof.tool.findings import Group
+from cprof.tool.findings import Finding, Group
 from cprof.tool.memory import growth_text
 from cprof.tool.memory_page import STYLE as MEMORY
 from cprof.tool.memory_charts import COLORS, chart_of, holders_at
@@ -23,10 +23,13 @@ from cprof.tool.ranks import Comparison
 from cprof.tool.rates import rates_of
 from cprof.tool.spans import int_or_none
 from cprof.tool.steps import STEPS
+from cprof.tool.summary_file import PARTS
+from cprof.tool.summary_findings import WORDS as PART_WORDS, Steps, Told
 
 GPU = BUSY + IDLE
 SHADES = {"computation": "#3d9950", "exposed_comm": "#d9822b", "exposed_memcpy": "#9c6b3f", "cpu_late": "#cf4a4a", "sync": "#9a5fc4", "data": "#d6b52c",
           "between_steps": "#4a86c9", "other": "#8b95a1", "operators": "#3d9950", "outside": "#4a86c9", "waiting": "#d6b52c"}
+PART_SHADES = dict(SHADES, operators="#4fb3a5", collective="#e8a15c", transfer="#cf4a4a")  # computing and operators are apart
 HEAT = "#c2362b"
 FINDINGS, STEPS_SHOWN, OPERATORS, KERNELS, DEVICES, GROUPS, TRACES = 30, 200, 30, 30, 64, 64, 8
 DRAWN = 4               # ranks and devices whose steps are drawn one by one
@@ -43,7 +46,7 @@ def page(summary: Summary, heads: Heads, ranks: Dict[str, int], operators: Opera
     paths = summary.data["traces"]
     title = _title(paths)
     sections = [
-        ("", _headline(summary)), ("What stands out", _findings(summary)), ("What ran", _what_ran(summary, heads, ranks)),
+        ("", _headline(summary)), ("What stands out", _findings(summary.findings, are_slowed(summary.groups, summary.findings))), ("What ran", _what_ran(summary, heads, ranks)),
         ("Where each step goes", _parts(summary)), ("Step times", _steps(summary)), ("Ranks", _ranks(summary.ranks) if summary.ranks else Html()),
         ("Operators and calls", _operators(operators)), ("Kernels and copies", _kernels(operators)), ("Memory", _memory(memory)),
         ("FLOPs", _rates(heads, ranks)), ("Steps in numbers", joined(_step_tables(summary)))]
@@ -68,21 +71,21 @@ def _headline(summary: Summary) -> Html:
 
 # ---- findings ----
 
-def _findings(summary: Summary) -> Html:
-    found = summary.data["findings"]
+def _findings(found: Sequence[Finding], by_stacks: bool) -> Html:
+    """by_stacks: the recording of stacks slowed the program."""
     if not found:
         return tag("p", "Nothing stands out.", id="findings")
     parts = []
-    for number, (one, told) in enumerate(zip(found[:FINDINGS], summary.findings), 1):
-        steps = ", ".join(map(str, one["steps"][:8])) + (", …" if len(one["steps"]) > 8 else "")
-        where = f"rank {one['rank']}, {one['device']}" + (f", steps {steps}" if steps else "")
+    for number, one in enumerate(found[:FINDINGS], 1):
+        steps = ", ".join(map(str, one.steps[:8])) + (", …" if len(one.steps) > 8 else "")
+        where = f"rank {one.rank}, {one.device}" + (f", steps {steps}" if steps else "")
         rows = [(Number(f"{row['ms']:,.3f}", row["ms"]), Number(f"{row['per_step']:,.4g}", row["per_step"]) if row["per_step"] else None, row["what"])
-                for row in one["evidence"] if not one["bytes_per_step"]]
-        evidence = table((Column("ms a step" if one["steps"] else "ms"), Column("times"), Column("cause", "p")), rows, sort=False) if rows else Html()
-        parts.append(tag("div", tag("h3", f"{number}. {cut(one['title'], 300)}"),
-                         tag("p", tag("b", amount(told)), f" · {one['rule']} · {where}", data_ms=f"{one['ms_per_step']:.12g}"),
-                         bar([(one["share"], HEAT, "")], 1.0) if one["share"] else Html(), evidence, tag("p", one["advice"]), class_="finding"))
-    slowed = tag("p", STACKS_SLOW[0].upper() + STACKS_SLOW[1:] + ".") if are_slowed(summary.groups, summary.findings) else Html()
+                for row in one.evidence if not round(one.bytes)]
+        evidence = table((Column("ms a step" if one.steps else "ms"), Column("times"), Column("cause", "p")), rows, sort=False) if rows else Html()
+        parts.append(tag("div", tag("h3", f"{number}. {cut(one.title, 300)}"),
+                         tag("p", tag("b", amount(one)), f" · {one.rule} · {where}", data_ms=f"{one.ms:.12g}"),
+                         bar([(one.share, HEAT, "")], 1.0) if one.share else Html(), evidence, tag("p", one.advice), class_="finding"))
+    slowed = tag("p", STACKS_SLOW[0].upper() + STACKS_SLOW[1:] + ".") if by_stacks else Html()
     return tag("div", *parts, slowed, left_out(min(len(found), FINDINGS), len(found), "findings; cprof explain lists all"), id="findings")
 
 
@@ -376,17 +379,35 @@ def _sums(rows: Sequence[Average], device: str, heads: Sequence[str], most: int,
     return table(columns, body, heads[0].split()[0] + "s") + left_out(len(body), len(found), "rows") if body else Html()
 
 
-def ranks_page(found: Comparison, paths: List[str], rows: Sequence[Average] = ()) -> str:
-    """The page as text for summaries without traces. rows: the sums of their tables."""
+def _shares(steps: Sequence[Steps]) -> Html:
+    """A bar for each rank and device, of summaries: the mean of the counted steps."""
+    longest = max((one.step_ns for one in steps), default=0)
+    used = [name for name in PARTS if any(one.mean(name) for one in steps)]
+    rows = []
+    for one in steps[:GROUPS]:
+        means = [(name, one.mean(name)) for name in used]
+        drawn = bar([(ns / 1e6, PART_SHADES[name], f"{PART_WORDS[name]}: {ns / 1e6:,.3f} ms") for name, ns in means], longest / 1e6)
+        rows.append([f"rank {one.rank}, {one.device}", Number(str(one.count), one.count), Number(f"{one.step_ns / 1e6:,.3f}", one.step_ns / 1e6), drawn]
+                    + [Number(f"{100 * ns / one.step_ns:.1f} %", ns / 1e6) if ns else None for _, ns in means])
+    columns = [Column("", "t"), Column("steps"), Column("ms"), Column("", "b")] + [Column(PART_WORDS[name]) for name in used]
+    return joined((key((PART_WORDS[name], PART_SHADES[name]) for name in used), table(columns, rows), left_out(len(rows), len(steps), "ranks and devices")))
+
+
+def summaries_page(paths: List[str], told: Optional[Told], ranks: Optional[Comparison], rows: Sequence[Average], lacking: int) -> str:
+    """The page as text for summaries without traces. told: None if their steps have no parts. ranks: None for one rank. rows: the sums of their tables,
+    which `lacking` of them do not have."""
     title = _title(paths)
-    lines = joined(tag("p", cut(line, 400)) for line in found.answer())
-    where = tag("p", f"By {len(found.ranks):,} summaries made with their traces, which are elsewhere: this page has no modules, lines or memory.", class_="muted")
+    lines = ranks.answer() if ranks else [one.text() for one in told.steps[:DRAWN]] if told else []
+    where = f"By {len(paths):,} {'summaries' if len(paths) > 1 else 'summary'} without traces: this page has no lines or memory."
+    lack = tag("p", f"{lacking:,} of them {'have' if lacking > 1 else 'has'} no table of operators.", class_="muted") if lacking else Html()
     rows = [row for row in rows if row.key != STEPS]  # whose own time is that outside operators
     kernels = [row for row in rows if not row.is_user_annotation]
-    sections = [("Ranks", _ranks(found, False)),
+    sections = [("What stands out", _findings(told.findings, False) if told else Html()), ("Where each step goes", _shares(told.steps) if told else Html()),
+                ("Ranks", _ranks(ranks, False) if ranks else Html()),
                 ("Operators and calls of all ranks", _sums(rows, "cpu", ("operator", "self CPU ms", "calls"), OPERATORS, "self_cpu_ns")),
                 ("Kernels and copies of all ranks", _sums(kernels, "cuda", ("kernel or copy", "ms", "times"), KERNELS, "self_device_ns"))]
-    return document(f"{title} - cprof report", tag("h1", title), tag("section", lines, where),
+    return document(f"{title} - cprof report", tag("h1", title),
+                    tag("section", joined(tag("p", cut(line, 400)) for line in lines), tag("p", where, class_="muted"), lack),
                     *(tag("section", tag("h2", name), inside) for name, inside in sections if inside), style=MEMORY + _STYLE, script=SORT)
 
 

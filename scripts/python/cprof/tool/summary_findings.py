@@ -152,7 +152,7 @@ def _waited(ranks: Comparison) -> Dict[int, float]:
     for cells in ranks.table.values():
         for rank, cell in cells.items():
             waits.setdefault(rank, []).append(cell.waited)
-    return {rank: statistics.fmean(found) for rank, found in waits.items()}
+    return {rank: statistics.fmean(found) / ranks.joined for rank, found in waits.items()}
 
 
 def _of_parts(steps: List[Steps], waited: Dict[int, float], slow: Set[int]) -> List[Finding]:
