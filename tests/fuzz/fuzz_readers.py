@@ -207,7 +207,8 @@ def check_all(data, other):
 
 def check_beside(choose):
     """Damages files beside a trace: the summary that `top` and `ranks` read instead of the trace, and the list of saved traces."""
-    text, lines, saved = ((ROOT / "tests/fuzz" / name).read_bytes() for name in ("readers/whole.json", "beside/lines.summary", "beside/" + LIST_NAME))
+    summary = choose.choice(["beside/lines.summary", "beside/joined.summary"])
+    text, lines, saved = ((ROOT / "tests/fuzz" / name).read_bytes() for name in ("readers/whole.json", summary, "beside/" + LIST_NAME))
     head = {"schema": {"name": "cprof.window", "version": 2}, "cprof": "0.1.0", "trace_bytes": len(text), "trace_tail": zlib.crc32(text[-4096:]), "profile_memory": True}
     pathlib.Path("sound.json").write_bytes(text)
     pathlib.Path("sound.json.summary").write_bytes(damaged(choose, [json.dumps(head).encode() + b"\n" + lines], packs=0))
@@ -220,8 +221,9 @@ def check_beside(choose):
     assert code == 0, f"ranks: {code}: {said}"
     strict(out.encode())
     os.rename("sound.json", "elsewhere")  # the summary alone
-    code, out, said = call("ranks", "sound.json.summary")
-    assert code in (0, 2), f"ranks: {code}: {said}"
+    for command in ("ranks", "top", "explain", "report"):
+        code, out, said = call(command, "sound.json.summary", *(["-o", "page.html"] if command == "report" else []))
+        assert code in (0, 2), f"{command}: {code}: {said}"
     pathlib.Path(LIST_NAME).write_bytes(damaged(choose, [saved], packs=0))
     for stamp, paths in saved_traces("."):
         assert all(type(path) is str or path is None for path in paths) and stamp.batch is not None

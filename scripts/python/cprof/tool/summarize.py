@@ -157,7 +157,7 @@ class _Columns:
         self._single = size <= COLLECTIVES_MOST
         self._too_many = len(self._keys) > KEYS_MOST or self._keys_bytes > KEYS_BYTES_MOST
         self.joined, self.rows = 1, _rows(steps, 1)
-        while self.size > COLUMNS_MOST:
+        while self.size > COLUMNS_MOST and self.joined < 1 << 62:
             self.joined *= 2
             self.rows = _rows(steps, self.joined)
 
