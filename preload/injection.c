@@ -17,6 +17,7 @@
 
 int InitializeInjection(void);
 int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table);
+int InitializeInjectionNvtxExtension(const struct nvtx_extension *extension);
 
 /* The CUDA driver calls this once, inside cuInit(): starts GPU recording. It will not be called
  * again, so cprof_awake() waits for another thread that is waking cprof. The driver expects 1. */
@@ -36,6 +37,15 @@ VISIBLE int InitializeInjectionNvtx2(nvtx_get_export_table *get_export_table)
     cprof_wake_once(WAKE_INJECTION);
     if (atomic_load(&cprof_life) != LIFE_OVER)
         nvtx_attach(get_export_table);
+    return 1;
+}
+
+/* The same for each extension of NVTX, at its first call. */
+VISIBLE int InitializeInjectionNvtxExtension(const struct nvtx_extension *extension)
+{
+    cprof_wake_once(WAKE_INJECTION);
+    if (atomic_load(&cprof_life) != LIFE_OVER)
+        nvtx_extend(extension);
     return 1;
 }
 

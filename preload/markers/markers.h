@@ -4,3 +4,4 @@
 
 #include "preload/markers/handlers.h"
 #include "preload/markers/nvtx.h"
+#include "preload/markers/nvtx_payload.h"

@@ -28,13 +28,14 @@
 #include "preload/settings/settings.h"
 #include "preload/core/core.h"
 #include "preload/markers/nvtx_names.h"
+#include "preload/markers/nvtx_payload.h"
 #include "preload/stacks/stacks.h"
 #include "preload/steps/steps.h"
 #include "writer/writer.h"
 
 #define NAME_MOST     (1u << 20) /* bytes of a name; much more than a ring takes */
-#define PAYLOAD_MOST  40u        /* bytes of a payload as a DATA_ARGS item */
-#define DATA_MOST     (2 * NVTX_ITEM_MOST + PAYLOAD_MOST)
+#define PAYLOAD_MOST  40u        /* bytes of a number as a DATA_ARGS item */
+#define DATA_MOST     (2 * NVTX_ITEM_MOST + NVTX_SOURCE_MOST)
 #define MATCHING_MOST 64u          /* open ranges of one thread that have a use */
 #define MATCHED_MOST  1024u        /* bytes of domain/name that are matched */
 #define NOT_RECORDED  (1ull << 61) /* bit of a range's id; programs get the id << 2 */
@@ -190,6 +191,8 @@ static uint32_t put_payload(uint8_t *to, attributes a)
     case NVTX_INT64:
     case NVTX_DOUBLE:
         break;
+    case NVTX_EXTENDED:
+        return nvtx_source_item(a, to);
     default:
         return 0;
     }
@@ -206,7 +209,10 @@ static inline uint32_t data_most(domain d, attributes a)
 {
     uint32_t most = d ? d->item_len : 0;
     if (a && a->size >= sizeof *a)
-        most += (a->category ? NVTX_ITEM_MOST : 0) + (a->payload_type ? PAYLOAD_MOST : 0);
+        most += (a->category ? NVTX_ITEM_MOST : 0) + (a->payload_type == NVTX_EXTENDED
+                                                          ? NVTX_SOURCE_MOST
+                                                      : a->payload_type ? PAYLOAD_MOST
+                                                                        : 0);
     return most;
 }
 

@@ -37,7 +37,8 @@ enum nvtx_payload_type {
     NVTX_DOUBLE,
     NVTX_UINT32,
     NVTX_INT32,
-    NVTX_FLOAT
+    NVTX_FLOAT,
+    NVTX_EXTENDED = (int32_t)0xdfbd0009 /* `reserved` structs nvtx_payload */
 };
 
 /* nvtxEventAttributes_t of versions 2 and 3. */
@@ -74,5 +75,56 @@ struct nvtx_resource {
     union nvtx_message message;
 };
 _Static_assert(sizeof(struct nvtx_resource) == 32, "nvtxResourceAttributes_t");
+
+/* ---- the extension of structured payloads (nvToolsExtPayload.h) ---- */
+
+/* nvtxPayloadData_t. */
+struct nvtx_payload {
+    uint64_t schema; /* id */
+    size_t size;     /* bytes */
+    const void *data;
+};
+
+enum { NVTX_ENTRY_INT32 = 15, NVTX_ENTRY_REGISTERED = 80 }; /* types; the latter: a string handle */
+
+/* nvtxPayloadSchemaEntry_t. */
+struct nvtx_schema_entry {
+    uint64_t flags, type;
+    const char *name, *description;
+    uint64_t detail, offset;
+    const void *semantics, *reserved;
+};
+_Static_assert(sizeof(struct nvtx_schema_entry) == 64, "nvtxPayloadSchemaEntry_t");
+
+/* members of struct nvtx_schema that are set, in `fields` */
+enum { NVTX_SCHEMA_ENTRIES = 1 << 4, NVTX_SCHEMA_N_ENTRIES = 1 << 5, NVTX_SCHEMA_ID = 1 << 8 };
+
+/* nvtxPayloadSchemaAttr_t, without what later versions append. */
+struct nvtx_schema {
+    uint64_t fields;
+    const char *name;
+    uint64_t type, flags;
+    const struct nvtx_schema_entry *entries;
+    size_t n_entries, size, alignment;
+    uint64_t id;
+};
+_Static_assert(sizeof(struct nvtx_schema) == 72, "nvtxPayloadSchemaAttr_t");
+
+/* nvtxExtModuleSegment_t. */
+struct nvtx_segment {
+    size_t id, n_slots;
+    intptr_t *slots; /* functions; 0: not set, the client makes it a no-op */
+};
+
+/* nvtxExtModuleInfo_t. */
+struct nvtx_extension {
+    uint16_t version, size, module, compatible;
+    size_t n_segments;
+    const struct nvtx_segment *segments;
+    const void *get_export, *info;
+};
+_Static_assert(sizeof(struct nvtx_extension) == 40, "nvtxExtModuleInfo_t");
+
+enum { NVTX_MODULE_PAYLOAD = 2, NVTX_SLOT_REGISTER_SCHEMA = 0 };
 
 #define NVTX_UNTRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING: the level is unknown */

@@ -29,7 +29,7 @@ def summary_problems(path, most=math.inf):
         if next(_compared) % 32 == 0:
             gc.collect()  # cycles hold the columns of a trace, and they are too few to start a collection
         (about, steps, collectives, modules), used = summarize.lines_of(str(path))
-        if kept.rows is not None:
+        if kept.rows:
             rows = summarize.shown_of(summarize.table_of(str(path)), used)
         problems += [f"summary: {key}: {kept.about.get(key)}, of the trace: {value}" for key, value in about.items()
                      if key != "cprof" and kept.about.get(key) != value]

@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from conftest import matrix
+from cprof.tool import moments
 from gpu_runs import (CALLS, ENVIRONMENT, PROGRAMS, SIM, WORK, by_correlation, counts, gpu_run, libraries_without, lost, needed, spans,
                       without_times)
 from support import events, load, python, run, span_ns, step_numbers
@@ -164,6 +165,73 @@ ok(rt.cudaStreamSynchronize(stream))
     assert [(one.get("hlo_op"), one.get("hlo_module")) for one in args] == [("loop_multiply_fusion", "jit_step"), ("copy.2", "jit_step"), ("add.7", "jit_step"),
                                                                            (None, "jit_step"), (None, None)]
     assert args[2]["captured in"] == "TSL:Thunk:#hlo_op=add.7#"
+
+
+# A client of NVTX, with the functions that XLA calls: the tables of a module of size n are filled by cprof.
+NVTX = """
+import ctypes as C
+lib, SIZE = C.CDLL(None), 16
+slots = {module: (C.c_void_p * SIZE)(*[1] * SIZE) for module in (1, 5)}
+tables = {module: (C.c_void_p * SIZE)(*[C.addressof(slots[module]) + 8 * n for n in range(SIZE)]) for module in slots}
+@C.CFUNCTYPE(C.c_int, C.c_int, C.POINTER(C.c_void_p), C.POINTER(C.c_uint))
+def module_table(module, table, n):
+    if module in tables:
+        table[0], n[0] = C.addressof(tables[module]), SIZE
+    return module in tables
+class Callbacks(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("module_table", C.c_void_p)]
+callbacks = Callbacks(C.sizeof(Callbacks), C.cast(module_table, C.c_void_p))
+export = C.CFUNCTYPE(C.c_void_p, C.c_uint)(lambda which: C.addressof(callbacks))
+assert lib.InitializeInjectionNvtx2(export) == 1
+extension = (C.c_size_t * 8)()
+class Segment(C.Structure):
+    _fields_ = [("id", C.c_size_t), ("n", C.c_size_t), ("slots", C.c_void_p)]
+class Extension(C.Structure):
+    _fields_ = [("version", C.c_uint16), ("size", C.c_uint16), ("module", C.c_uint16), ("compatible", C.c_uint16), ("n", C.c_size_t),
+                ("segments", C.POINTER(Segment)), ("export", C.c_void_p), ("info", C.c_void_p)]
+segment = Segment(0, 8, C.addressof(extension))
+assert lib.InitializeInjectionNvtxExtension(C.byref(Extension(3, C.sizeof(Extension), 2, 0x104, 1, C.pointer(segment), None, None))) == 1
+class Entry(C.Structure):
+    _fields_ = [("flags", C.c_uint64), ("type", C.c_uint64), ("name", C.c_char_p), ("description", C.c_char_p), ("detail", C.c_uint64),
+                ("offset", C.c_uint64), ("semantics", C.c_void_p), ("reserved", C.c_void_p)]
+class Schema(C.Structure):
+    _fields_ = [("fields", C.c_uint64), ("name", C.c_char_p), ("type", C.c_uint64), ("flags", C.c_uint64), ("entries", C.POINTER(Entry)), ("n", C.c_size_t),
+                ("size", C.c_size_t), ("alignment", C.c_size_t), ("id", C.c_uint64)]
+entry = Entry(0, 80, b"Source locations", None, 0, 0, None, None)
+schema_id = C.CFUNCTYPE(C.c_uint64, C.c_void_p, C.POINTER(Schema))(extension[0])(None, C.byref(Schema(48, b"XlaInstruction", 1, 0, C.pointer(entry), 1, 8, 0, 0)))
+class Attributes(C.Structure):
+    _fields_ = [("version", C.c_uint16), ("size", C.c_uint16), ("category", C.c_uint32), ("color_type", C.c_int32), ("color", C.c_uint32),
+                ("payload_type", C.c_uint32), ("count", C.c_int32), ("payload", C.c_uint64), ("message_type", C.c_int32), ("message", C.c_char_p)]
+register = C.CFUNCTYPE(C.c_void_p, C.c_void_p, C.c_char_p)(slots[5][10])
+def instruction(name, lines=None):
+    handle = C.c_void_p(register(None, lines) if lines else None)
+    payload = (C.c_uint64 * 3)(schema_id, 8, C.addressof(handle))
+    attributes = Attributes(3, C.sizeof(Attributes), 0, 0, 0, 0xdfbd0009, 1, C.addressof(payload), 1, name)
+    C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(Attributes))(slots[5][4])(None, C.byref(attributes))
+end = C.CFUNCTYPE(C.c_int, C.c_void_p)(slots[5][5])
+"""
+
+
+def test_xla_names_the_source_line_of_its_work(tmp_path):
+    """The line comes from the payload of the NVTX range of an instruction; work of a graph has the line of its capture."""
+    trace = gpu_python(PRELUDE + NVTX + """
+instruction(b"TSL:XlaModule:#hlo_module=jit_step,program_id=3#")
+instruction(b"TSL:Thunk:#hlo_op=fusion.1#", b"\\n- /a/train.py:3[<module>]\\n-- /a/train.py:12[step] mul\\n- /a/train.py:4[<module>]\\n"); fill(); end(None)
+instruction(b"TSL:Thunk:#hlo_op=copy.2#"); fill(); end(None)
+instruction(b"TSL:Thunk:#hlo_op=command_buffer#")
+instruction(b"TSL:Thunk:#hlo_op=add.7#", b"\\n- /a/train.py:13[&lt;lambda&gt;] add\\n"); graph, exec_ = capture(); end(None)
+launch(exec_, 2); end(None)
+instruction(b"TSL:Thunk:#hlo_op=still.open#", b"\\n- /a/train.py:14[step]\\n"); fill()
+ok(rt.cudaStreamSynchronize(stream))
+""", tmp_path)
+    work = sorted(events(trace, ph="X", cat="gpu_memset"), key=lambda e: span_ns(e)[0])
+    assert [(e["args"].get("hlo_op"), e["args"].get("source")) for e in work] == [
+        ("fusion.1", "/a/train.py(12): step"), ("copy.2", None), *[("add.7", "/a/train.py(13): <lambda>")] * 2, ("still.open", "/a/train.py(14): step")]
+    assert {e["args"]["hlo_module"] for e in work} == {"jit_step"}
+    assert [e["args"].get("source") for e in events(trace, ph="X", name="TSL:Thunk:#hlo_op=fusion.1#", cat="user_annotation")] == ["/a/train.py(12): step"]
+    [path] = tmp_path.rglob("*.json")
+    causes = collections.Counter((cause.name, cause.module, cause.line) for _, cause, _ in moments.Trace(str(path)).launched())
+    assert causes["add.7", "jit_step", "/a/train.py(13): <lambda>"] == 2 and causes["copy.2", "jit_step", ""] == 1
 
 
 # ---- windows -----------------------------------------------------------------------------------------------

@@ -90,6 +90,16 @@ def test_all_nvtx_calls_are_recorded(built, tmp_path):
     assert [rows[e["pid"], e["tid"]] for e in events(trace, "e", name="across €")] == ["the ender"] * 3
 
 
+def test_xlas_payloads_tell_the_source_line(built, tmp_path):
+    """The schema and the payloads go through the real headers, whose functions find cprof's extension."""
+    result = run(program("nvtx", "xla"), tmp_path)
+    if "schema" not in result.out:
+        pytest.skip("nvtx3 has no structured payloads")
+    ranges = sorted(events(the_trace(result), "X", name="TSL:Thunk:#hlo_op=add.7#"), key=lambda e: to_ns(e["ts"]))
+    assert result.out == "enabled 1\nschema 1\n"
+    assert [e["args"].get("source") for e in ranges] == ["/a/train.py(12): step", "/a/model.py(31)", None]
+
+
 def test_names_are_escaped_and_cut(built, tmp_path):
     trace = the_trace(run(program("nvtx", "names"), tmp_path), lost=2)  # two names are cut
     names = [e["name"] for ph in "Xib" for e in events(trace, ph)]

@@ -328,9 +328,8 @@ bool join_span(const struct join_windows *in, struct window *w, const struct rec
     struct note *n = timeline_add(t, r);
     collective_stats_note(r);
     if (r->category != CAT_CPU_OP) {
-        struct text name = record_name(r);
-        n->name = names_keep(name.at, name.len);
-        n->name_len = n->name ? name.len : 0;
+        bool args = r->data_kind == DATA_ARGS;
+        timeline_name(n, record_name(r), args ? record_data(r) : NULL, args ? r->data_len : 0);
     }
     if (!is_call(n) || !reported || !n->name || (r->flags & REC_UNFINISHED))
         return false;

@@ -119,10 +119,12 @@ void join_node(const struct record_owner *owner, const struct record *r)
         .span = r->parent, .transfer = r->id, .module = (uint32_t)record_extra(r, EXTRA_MODULE, 0)};
     collective_stats_captured(r->id);
     struct text name = record_name(r);
-    if (name.len) {
-        maker.name = names_keep(name.at, name.len);
-        maker.name_len = maker.name ? name.len : 0;
-    }
+    struct note range = {.category = CAT_USER_ANNOTATION};
+    if (name.len)
+        timeline_name(&range, name, record_data(r), r->data_kind == DATA_ARGS ? r->data_len : 0);
+    maker.name = range.name;
+    maker.name_len = range.name_len;
+    maker.source_len = range.source_len;
     if (r->data_kind == DATA_NODE) {
         struct record_node about;
         memcpy(&about, record_data(r), sizeof about);

@@ -13,7 +13,8 @@ struct node_maker {
     uint64_t span;     /* id; 0: nothing was recorded then */
     uint64_t transfer; /* id of the communication library's call around it; 0: none */
     const char *name;
-    uint32_t name_len;
+    uint32_t name_len : 20;
+    uint32_t source_len : 12;    /* of XLA's: the source line, behind the name */
     uint32_t module;             /* id (modules.h); 0: none */
     const struct captured *work; /* of the innermost span around it with a FLOP count; NULL: none */
     /* of the outermost, for its first kernel only; totals count it at each launch. Else NULL. */

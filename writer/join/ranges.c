@@ -28,8 +28,8 @@ struct range {
     uint32_t extents;
     uint64_t id;
     const char *name;
-    uint32_t name_len;
-    bool is_xla; /* its name tells of an instruction or a module of XLA's */
+    uint32_t name_len, source_len; /* source: XLA's, behind the name */
+    bool is_xla;                   /* its name tells of an instruction or a module of XLA's */
 };
 
 static struct range *ranges; /* by number; the newest replaces the oldest */
@@ -88,6 +88,7 @@ static uint32_t add_range(const struct note *note, uint32_t parent)
                         .id = note->id,
                         .name = note->name,
                         .name_len = note->name_len,
+                        .source_len = note->source_len,
                         .is_xla = memmem(note->name, note->name_len, "hlo_", 4) != NULL};
     any_xla |= r->is_xla;
     *head = number;
@@ -174,9 +175,11 @@ static struct text value_of(const char *name, uint32_t len, const char *key)
     return (struct text){NULL, 0};
 }
 
-struct hlo ranges_hlo_of(const char *name, uint32_t len)
+struct hlo ranges_hlo_of(const char *name, uint32_t len, uint32_t source_len)
 {
-    return (struct hlo){value_of(name, len, "hlo_op="), value_of(name, len, "hlo_module=")};
+    return (struct hlo){value_of(name, len, "hlo_op="),
+                        value_of(name, len, "hlo_module="),
+                        {name + len, source_len}};
 }
 
 struct hlo ranges_hlo(uint32_t range)
@@ -185,9 +188,11 @@ struct hlo ranges_hlo(uint32_t range)
     for (struct range *r = any_xla ? range_at(range) : NULL; r; r = range_at(r->parent)) {
         struct hlo own = {.op.len = 0};
         if (r->is_xla)
-            own = ranges_hlo_of(r->name, r->name_len);
-        if (!found.op.len)
+            own = ranges_hlo_of(r->name, r->name_len, r->source_len);
+        if (!found.op.len) {
             found.op = own.op;
+            found.source = own.source;
+        }
         if (!found.module.len)
             found.module = own.module;
         if (found.op.len && found.module.len)

@@ -28,15 +28,16 @@ void ranges_extend(uint32_t range, uint64_t window, uint32_t device, uint32_t st
 
 /* What XLA calls some work. Not terminated; length 0: unknown. */
 struct hlo {
-    struct text op, module;
+    struct text op, module,
+        source; /* source: the line of the program that the instruction is from */
 };
 
 /* The instruction and the module of the innermost ranges that tell any: XLA's NVTX ranges
  * `Thunk:#hlo_op=...#` and `XlaModule:#hlo_module=...#`. */
 struct hlo ranges_hlo(uint32_t range);
 
-/* The same, of a range's name alone. */
-struct hlo ranges_hlo_of(const char *name, uint32_t len);
+/* The same, of a range's name alone, which source_len bytes of its source line follow. */
+struct hlo ranges_hlo_of(const char *name, uint32_t len, uint32_t source_len);
 
 /* Removes the extents of the window and gives each to each(), unless that is NULL. */
 void ranges_take(uint64_t window, void (*each)(const struct range_extent *, void *), void *arg);

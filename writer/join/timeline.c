@@ -7,10 +7,12 @@
 #include <sys/mman.h>
 
 #include "writer/base/base.h"
+#include "writer/json/json.h"
 #include "writer/join/ranges.h"
 #include "writer/stack/stack.h"
 
-#define HASH 1024u /* threads by tid */
+#define HASH       1024u /* threads by tid */
+#define NAMED_MOST 8192u /* bytes of a name with its source line */
 /* bytes of a note and its place in by_id */
 #define PLACE (sizeof(struct note) + sizeof(uint32_t))
 
@@ -188,6 +190,35 @@ static struct glimpse glimpse_of(const struct open_span *span)
                             atomic_load_explicit(&span->category, memory_order_relaxed)};
 }
 
+/* The value of the item "source", which nvtx_payload.c writes. Length 0: none. */
+static struct text source_in(const uint8_t *args, uint32_t n)
+{
+    const uint8_t *end = args + n;
+    struct json_arg a;
+    while (json_next_arg(&args, end, &a))
+        if (a.type == ARG_TEXT && a.key_len == 6 && memcmp(a.key, "source", 6) == 0)
+            return (struct text){(const char *)a.value, (uint32_t)a.value_len};
+    return (struct text){NULL, 0};
+}
+
+void timeline_name(struct note *note, struct text name, const uint8_t *args, uint32_t n)
+{
+    char both[NAMED_MOST];
+    struct text source = {NULL, 0};
+    if (n && note->category == CAT_USER_ANNOTATION && memmem(name.at, name.len, "hlo_op=", 7))
+        source = source_in(args, n);
+    if (source.len && name.len + source.len <= sizeof both) {
+        memcpy(both, name.at, name.len);
+        memcpy(both + name.len, source.at, source.len);
+        note->name = names_keep(both, name.len + source.len);
+        note->source_len = note->name ? source.len : 0;
+    } else {
+        note->name = names_keep(name.at, name.len);
+        note->source_len = 0;
+    }
+    note->name_len = note->name ? name.len : 0;
+}
+
 static void note_open(const struct open_copy *span, struct note *out)
 {
     *out = (struct note){.id = span->id,
@@ -202,9 +233,8 @@ static void note_open(const struct open_copy *span, struct note *out)
         count_work(out, span->extra[EXTRA_DTYPE], span->extra[EXTRA_FLOPS],
                    span->extra[EXTRA_BYTES]);
     if (span->category != CAT_CPU_OP) {
-        struct text name = open_copy_name(span);
-        out->name = names_keep(name.at, name.len);
-        out->name_len = out->name ? name.len : 0;
+        bool args = span->data_kind == DATA_ARGS;
+        timeline_name(out, open_copy_name(span), span->data, args ? span->data_len : 0);
     }
 }
 

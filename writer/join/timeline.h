@@ -26,7 +26,8 @@ struct note {
     uint64_t id, parent;
     uint64_t start, end; /* ticks */
     const char *name;    /* of calls and ranges, never freed; NULL for operators */
-    uint32_t name_len;
+    uint32_t name_len : 20;
+    uint32_t source_len : 12; /* of XLA's ranges: the source line, behind the name */
     /* number of the innermost range of the user at or above it (ranges.h); RANGE_UNKNOWN: not
      * looked up */
     uint32_t range;
@@ -95,6 +96,10 @@ bool timeline_knows(const struct timeline *t, uint64_t ticks);
 
 /* The innermost span at `ticks`; false: none. */
 bool timeline_at(struct timeline *t, uint64_t ticks, struct moment *out);
+
+/* Sets the note's name, and the source line that XLA's ranges have among their args (DATA_ARGS of n
+ * bytes; none: n is 0). */
+void timeline_name(struct note *note, struct text name, const uint8_t *args, uint32_t n);
 
 /* The span with this id: ended (a pointer into the ring) or open (copied to *open). NULL: not known
  * any more. */

@@ -66,12 +66,15 @@ void work_row(const struct join_windows *in, struct window *w, struct call *c,
     }
     struct hlo hlo = ranges_hlo(c->range);
     if (maker && maker->name) {
-        struct hlo captured = ranges_hlo_of(maker->name, maker->name_len);
-        if (captured.op.len)
+        struct hlo captured = ranges_hlo_of(maker->name, maker->name_len, maker->source_len);
+        if (captured.op.len) {
             hlo.op = captured.op;
+            hlo.source = captured.source;
+        }
     }
     link.hlo_op = hlo.op;
     link.hlo_module = hlo.module;
+    link.hlo_source = hlo.source;
     struct transfer transfer;
     uint64_t sent = maker ? maker->transfer : c->collective;
     if (r->kind == GPU_KERNEL && collective_stats_find(sent, &transfer))

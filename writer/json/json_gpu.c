@@ -350,6 +350,7 @@ void json_gpu_work(struct buf *b, const struct gpu_record *r, const struct json_
         p = put_capture(b, p, link);
         p = put_text(b, p, "hlo_op", &link->hlo_op);
         p = put_text(b, p, "hlo_module", &link->hlo_module);
+        p = put_text(b, p, "source", &link->hlo_source);
         p = put_transfer(b, p, link, at);
     }
     if (p && link->flops != 0) {

@@ -9,11 +9,11 @@
 
 /* The spans and calls that the join found for a GPU record. */
 struct json_link {
-    uint64_t external_id;           /* span that made the call; 0: none */
-    uint64_t captured_by;           /* graph node: span that captured it; 0: unknown */
-    struct text captured_name;      /* the span's name; length 0: unknown, as in the next ones */
-    struct text hlo_op, hlo_module; /* XLA's instruction and module */
-    uint32_t captured_module;       /* id (modules.h); 0: none */
+    uint64_t external_id;      /* span that made the call; 0: none */
+    uint64_t captured_by;      /* graph node: span that captured it; 0: unknown */
+    struct text captured_name; /* the span's name; length 0: unknown, as in the next ones */
+    struct text hlo_op, hlo_module, hlo_source; /* XLA's instruction, module, and line */
+    uint32_t captured_module;                   /* id (modules.h); 0: none */
     /* transfer of a communication library's kernel; NULL: unknown */
     const struct transfer *transfer;
     uint64_t flops; /* of a kernel that did all the work of its span; 0: unknown */

@@ -702,13 +702,15 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     uint64_t module = top ? module_at(log, (uint32_t)(top - log->spans)) : 0;
     /* a copy takes over the spans of its original */
     struct record_node about = mark_captured(log, original ? 0 : depth, is_kernel);
-    uint32_t data_len = about.inner.span ? (uint32_t)sizeof about : 0;
+    bool counted = about.inner.span != 0;
+    bool args = !counted && top && !original && top->data_kind == DATA_ARGS; /* XLA's line */
+    uint32_t data_len = counted ? (uint32_t)sizeof about : args ? top->data_len : 0;
     struct record *r = reserve(log, NULL, name, data_len, module ? 1u << EXTRA_MODULE : 0);
     if (!r)
         return;
     r->kind = REC_NODE;
     r->category = CAT_CUDA_RUNTIME;
-    r->data_kind = data_len ? DATA_NODE : DATA_NONE;
+    r->data_kind = counted ? DATA_NODE : args ? DATA_ARGS : DATA_NONE;
     r->flags = 0;
     r->start = r->end = clock_ticks();
     r->id = original ? 0 : transfer_around(log, depth);
@@ -719,7 +721,7 @@ void emit_graph_node(struct thread_log *log, uint64_t node, uint64_t original, b
     if (name_bytes(name))
         span_copy_text(to, name, log, top);
     to += name_bytes(name);
-    memcpy(to, &about, data_len);
+    memcpy(to, args ? log->data + top->data_at : (const uint8_t *)&about, data_len);
     if (module)
         memcpy(to + data_len, &module, sizeof module);
     commit(log);

@@ -141,6 +141,48 @@ static void open_ones(void)
     nvtxMarkA("a moment");
 }
 
+#ifdef NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES
+/* Ranges with the payloads that XLA gives instructions: without, and with a file and a line. */
+static void xla(void)
+{
+    struct {
+        nvtxStringHandle_t locations, file;
+        int32_t line;
+    } one = {.line = 31};
+    const nvtxPayloadSchemaEntry_t entries[] = {
+        {0, NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE, "Source locations", NULL, 0, 0,
+         NULL, NULL},
+        {0, NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE, "Source file", NULL, 0,
+         (size_t)((char *)&one.file - (char *)&one), NULL, NULL},
+        {0, NVTX_PAYLOAD_ENTRY_TYPE_INT32, "Source line", NULL, 0,
+         (size_t)((char *)&one.line - (char *)&one), NULL, NULL}};
+    nvtxPayloadSchemaAttr_t schema = {0};
+    schema.fieldMask =
+        NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+        NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
+    schema.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+    schema.entries = entries;
+    schema.numEntries = 3;
+    schema.payloadStaticSize = sizeof one;
+    uint64_t id = nvtxPayloadSchemaRegister(domain, &schema);
+    printf("schema %d\n", id >> 32 != 0);
+    for (int i = 0; i < 3; i++) {
+        nvtxEventAttributes_t e = event("TSL:Thunk:#hlo_op=add.7#");
+        one.locations =
+            i == 0 ? nvtxDomainRegisterStringA(
+                         domain, "\n- /a/train.py:3[<module>]\n-- /a/train.py:12[step] mul\n")
+                   : NULL;
+        one.file = i == 1 ? nvtxDomainRegisterStringA(domain, "/a/model.py") : NULL;
+        nvtxPayloadData_t data = {id, sizeof one, &one};
+        e.payload.ullValue = (uintptr_t)&data;
+        e.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+        e.reserved0 = 1;
+        nvtxDomainRangePushEx(domain, &e);
+        nvtxDomainRangePop(domain);
+    }
+}
+#endif
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "all";
@@ -162,6 +204,10 @@ int main(int argc, char **argv)
         }
     } else if (strcmp(mode, "many") == 0) {
         many();
+#ifdef NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES
+    } else if (strcmp(mode, "xla") == 0) {
+        xla();
+#endif
     } else if (strcmp(mode, "open") == 0) {
         open_ones();
     } else if (strcmp(mode, "names") == 0) {

@@ -136,7 +136,7 @@ class _Work:
         self.pageable, self.seen = new("q"), 0
         self.devices: Dict[str, int] = {}
         self.kernels: Dict[str, int] = {}
-        self.makers: Dict[Tuple[str, str], int] = {}   # operator and module, where the work itself names them: nodes of CUDA graphs, and XLA's kernels
+        self.makers: Dict[Tuple[str, str, str], int] = {}  # operator, module and line, where the work itself names them: of CUDA graphs, and XLA's
         self.places: Dict[Any, int] = {}
         self.names: Dict[str, int] = {}
         self.stacks: Dict[Tuple[int, int], str] = {}   # of calls that wait: (place, start)
@@ -160,7 +160,8 @@ class _Work:
             self.level.append(level)
             self.device.append(self.devices.setdefault(text_of(args.get("device", event.get("pid"))), len(self.devices)))
             self.name.append(self.kernels.setdefault(name, len(self.kernels)))
-            maker = text_of(args.get("hlo_op") or args.get("captured in", "")), text_of(args.get("hlo_module") or args.get("captured module", ""))
+            maker = (text_of(args.get("hlo_op") or args.get("captured in", "")), text_of(args.get("hlo_module") or args.get("captured module", "")),
+                     text_of(args.get("source", "")))
             self.maker.append(self.makers.setdefault(maker, len(self.makers)))
             if level == 2 and PAGEABLE.search(name):
                 self.pageable.append(correlation)
@@ -331,7 +332,7 @@ class Trace:
     def launched(self) -> Iterator[Tuple[str, Cause, int]]:
         """(name, launching cause, duration) of all work of the devices. Of a node of a CUDA graph the cause is what was captured."""
         work, names = self.work, list(self.work.kernels)
-        makers = [Cause("operator", name, module=module) if name or module else None for name, module in work.makers]
+        makers = [Cause("operator", name, line, module=module) if name or module else None for name, module, line in work.makers]
         for i in range(len(work.start)):
             call = work.call_of(work.correlation[i])
             cause = makers[work.maker[i]] or NOBODY

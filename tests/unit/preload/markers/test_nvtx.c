@@ -444,6 +444,141 @@ START_TEST(reads_every_kind_of_payload)
 }
 END_TEST
 
+/* ---- XLA's source lines ---- */
+
+/* As XLA lays it out: the schema's order is not that of the members. */
+struct instruction {
+    const void *hlo, *locations;
+    const void *file;
+    int32_t line;
+};
+
+static uint64_t schema_of(const struct nvtx_schema_entry *entries, size_t n, uint64_t id)
+{
+    intptr_t slots[4] = {0};
+    const struct nvtx_segment segment = {0, 4, slots};
+    const struct nvtx_extension extension = {
+        3, sizeof extension, NVTX_MODULE_PAYLOAD, 0x104, 1, &segment, NULL, NULL};
+    nvtx_extend(&extension);
+    ck_assert(slots[NVTX_SLOT_REGISTER_SCHEMA] != 0 && slots[1] == 0 && slots[3] == 0);
+    const struct nvtx_schema schema = {.fields = NVTX_SCHEMA_ENTRIES | NVTX_SCHEMA_N_ENTRIES |
+                                                 (id ? NVTX_SCHEMA_ID : 0u),
+                                       .type = 1,
+                                       .entries = entries,
+                                       .n_entries = n,
+                                       .size = sizeof(struct instruction),
+                                       .id = id};
+    return ((uint64_t(*)(const void *, const struct nvtx_schema *))slots[0])(NULL, &schema);
+}
+
+static uint64_t instruction_schema(uint64_t id)
+{
+    static const struct nvtx_schema_entry entries[] = {
+        {.type = 80, .name = "HLO", .offset = offsetof(struct instruction, hlo)},
+        {.type = 80, .name = "Source locations", .offset = offsetof(struct instruction, locations)},
+        {.type = 80, .name = "Source file", .offset = offsetof(struct instruction, file)},
+        {.type = 15, .name = "Source line", .offset = offsetof(struct instruction, line)},
+        {.type = 15, .name = NULL, .offset = 40}};
+    return schema_of(entries, 5, id);
+}
+
+static const char *source_in_record(const struct record *r)
+{
+    static char text[1024];
+    if (sscanf(arg(r, "source"), "'%1023[^']'", text) != 1)
+        text[0] = '\0';
+    return text;
+}
+
+/* The source line of a range whose payload has these fields; "" for none. */
+static const char *source_of(uint64_t schema, const char *locations, const char *file, int32_t line)
+{
+    const struct instruction data = {REGISTER(NULL, "add.7 = f32[8] add(a, b)"),
+                                     locations ? REGISTER(NULL, locations) : NULL,
+                                     file ? REGISTER(NULL, file) : NULL, line};
+    const struct nvtx_payload payloads[] = {{1023, 4, "raw"}, {schema, sizeof data, &data}};
+    struct nvtx_attributes e = ascii("i");
+    e.payload_type = NVTX_EXTENDED;
+    e.reserved = 2;
+    e.payload.u64 = (uintptr_t)payloads;
+    PUSH_EX(&e);
+    POP();
+    return source_in_record(expect(REC_SPAN, "i"));
+}
+
+START_TEST(reads_the_source_line_of_an_instruction)
+{
+    uint64_t id = instruction_schema(0), own = instruction_schema(1 << 24 | 7);
+    ck_assert_uint_ge(id, 1ull << 32);
+    ck_assert_uint_eq(own, 1 << 24 | 7);
+    static const struct {
+        const char *locations, *file, *source;
+    } rows[] = {
+        {"\n- /a/b.py:12[run] mul\n", NULL, "/a/b.py(12): run"},
+        {"\n- /a/b.py:12:5[<module>]\n-- c d.py:3:1[step] dot\n--- e:4.py:5[&lt;lambda&gt;] "
+         "x[y=1]\n-- c d.py:9[step] other\n",
+         NULL, "e:4.py(5): <lambda>"},
+        {"\n- /a/b.py:12 mul\n- /a/b.py:13 add\n", NULL, "/a/b.py(12)"},
+        {"\n- /a/b.py:12", NULL, "/a/b.py(12)"},
+        {"\n- /a/b.py:12[open", NULL, "/a/b.py(12): open"},
+        {"\n", "/f.py", "/f.py(77)"},
+        {NULL, "/f.py", "/f.py(77)"},
+        {"\n- no line\n", "/f.py", "/f.py(77)"},
+        {"[error]", NULL, ""},
+        {"\n- a:\n- b:x[1]\n", NULL, ""},
+        {NULL, NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int k = 0; k < 2; k++)
+            ck_assert_str_eq(source_of(k ? own : id, rows[i].locations, rows[i].file, 77),
+                             rows[i].source);
+    char path[600];
+    memset(path, 'p', sizeof path - 1);
+    path[599] = '\0';
+    const char *cut = source_of(id, NULL, path, 1);
+    ck_assert(strlen(cut) > 250 && strlen(cut) < NVTX_SOURCE_MOST);
+}
+END_TEST
+
+START_TEST(odd_payloads_have_no_source_line)
+{
+    static const struct nvtx_schema_entry other[] = {{.type = 80, .name = "Name"}},
+                                          pointer[] = {{.flags = 2,
+                                                        .type = 80,
+                                                        .name = "Source locations"}},
+                                          unset[] = {{.type = 15, .name = "a"},
+                                                     {.type = 80, .name = "Source locations"}};
+    uint64_t id = instruction_schema(0), plain = schema_of(other, 1, 0);
+    ck_assert(plain != 0 && plain == schema_of(pointer, 1, 0) && plain == schema_of(unset, 2, 0));
+    ck_assert_str_eq(source_of(plain, "\n- a.py:1\n", "f", 1), "");
+    ck_assert_str_eq(source_of(0, "\n- a.py:1\n", "f", 1), "");
+    const struct instruction data = {NULL, REGISTER(NULL, "\n- a.py:1\n"), NULL, 0};
+    struct nvtx_payload payload = {id, offsetof(struct instruction, file), &data};
+    struct nvtx_attributes e = ascii("i");
+    e.payload_type = NVTX_EXTENDED;
+    e.payload.u64 = (uintptr_t)&payload;
+    e.reserved = 1;
+    MARK_EX(&e);
+    ck_assert_str_eq(source_in_record(expect(REC_INSTANT, "i")), "a.py(1)");
+    payload.size--;
+    MARK_EX(&e);
+    payload.data = NULL;
+    MARK_EX(&e);
+    e.reserved = -1;
+    MARK_EX(&e);
+    e.reserved = 1 << 20;
+    MARK_EX(&e);
+    for (int i = 0; i < 4; i++)
+        ck_assert_str_eq(source_in_record(expect(REC_INSTANT, "i")), "");
+    nvtx_extend(NULL);
+    const struct nvtx_extension counters = {.size = sizeof counters, .module = 4};
+    nvtx_extend(&counters);
+    for (int i = 0; i < 100; i++)
+        instruction_schema(0); /* more than there is room for */
+    ck_assert_uint_eq(instruction_schema(0), plain);
+}
+END_TEST
+
 START_TEST(names_categories_and_domains)
 {
     domain a = DOMAIN("a domain"), b = DOMAIN("another");
@@ -641,6 +776,8 @@ Suite *suite_nvtx(void)
     tcase_add_test(tc, keeps_emit_nvtx_ranges_on_the_row);
     tcase_add_test(tc, reads_every_kind_of_message);
     tcase_add_test(tc, reads_every_kind_of_payload);
+    tcase_add_test(tc, reads_the_source_line_of_an_instruction);
+    tcase_add_test(tc, odd_payloads_have_no_source_line);
     tcase_add_test(tc, names_categories_and_domains);
     tcase_add_test(tc, records_start_end_ranges_across_threads);
     tcase_add_test(tc, counts_open_ranges_beyond_the_limit);
