@@ -346,6 +346,38 @@ def test_every_parser_gives_the_same_answer(command, odd, parser, tmp_path, monk
     assert first == second == third and first.rc in (0, 1) and first.out
 
 
+def test_every_parser_keeps_who_made_the_work_of_a_device(parser, tmp_path, monkeypatch):
+    """What the work itself names: the operator that was captured into a CUDA graph, XLA's instruction, and its line."""
+    told = [{"captured in": "aten::mm", "captured module": "net.0"}, {"hlo_op": "add.7", "hlo_module": "jit_f", "source": "/a/b.py(3): f"}]
+    events = list(sound(40)) + [{**tool.span("node", 9000.0 + n, 1.0, cat="kernel", pid=0, tid=7, device=0), "args": {"device": 0, **one}}
+                                for n, one in enumerate(told * 20)]
+    path = str(tool.write(tmp_path / "t.json", events))
+    monkeypatch.setattr(reader, "CHUNK", 1000)
+    causes = [(cause.name, cause.module, cause.line) for name, cause, _ in moments.Trace(path).launched() if name == "node"]
+    assert causes == [("aten::mm", "net.0", ""), ("add.7", "jit_f", "/a/b.py(3): f")] * 20
+    for name in ("numpy", "msgspec"):
+        parser(monkeypatch, name)
+        assert [(cause.name, cause.module, cause.line) for name, cause, _ in moments.Trace(path).launched() if name == "node"] == causes
+
+
+def test_lines_of_xlas_work(parser, tmp_path, monkeypatch):
+    """A range of XLA's has its line where a call has its stack."""
+    events = []
+    for n in range(200):
+        args = {"External id": n + 1, "source": f"/a/b.py({n % 2 + 3}): f"}
+        events += [dict(tool.span("TSL:Thunk:#hlo_op=a#", 10.0 * n, 8.0, cat="user_annotation"), args=args),
+                   tool.span("cudaLaunchKernel", 10.0 * n + 1, 2.0, cat="cuda_runtime", External_id=n + 1, correlation=n + 1),
+                   tool.span("k", 10.0 * n + 4, 5.0 + n % 2, cat="kernel", pid=0, tid=7, device=0, External_id=n + 1, correlation=n + 1)]
+    path = tool.write(tmp_path / "t.json", events)
+    monkeypatch.setattr(reader, "CHUNK", 1000)
+    shown = tool.cprof("top", path, "--by", "line", "--json")
+    assert [(row["line"], row["self_device_time_total"]) for row in json.loads(shown.out)["rows"]] == [
+        ("/a/b.py(4): f", 600.0), ("/a/b.py(3): f", 500.0), ("(outside)", 0.0)]
+    for name in ("numpy", "msgspec"):
+        parser(monkeypatch, name)
+        assert tool.cprof("top", path, "--by", "line", "--json") == shown
+
+
 def test_explain_reads_the_trace_of_each_rank_once(parser, tmp_path, monkeypatch):
     """The comparison of ranks makes no dictionaries of well-formed events."""
     events = [event for event in sound(40) if "text" not in event["args" if "args" in event else "ph"]]  # a block that ends inside such a text is read twice

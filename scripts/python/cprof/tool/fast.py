@@ -137,6 +137,11 @@ def sound_events() -> Optional[Sound]:
         bytes: Any = None
         ranks: Any = field(default=None, name="Process Group Ranks")
         place: Any = field(default=None, name="Seq")
+        captured_in: Any = field(default=None, name="captured in")
+        captured_module: Any = field(default=None, name="captured module")
+        hlo_op: Any = None
+        hlo_module: Any = None
+        source: Optional[str] = None
 
     no_args = Args()
 

@@ -229,11 +229,11 @@ class _Reading:
     def _stack_columns(self, found: List[Any], args: List[Any], kinds_of: List[Any]) -> List[Any]:
         """The columns stack number, sequence number and forward of these spans."""
         numpy, get = fast_numpy(), self._frames.get
-        keys = [(one.sf is None, one.sf if one.sf is not None else arg.stack or None) for one, arg in zip(found, args)]
+        keys = [(one.sf is None, one.sf if one.sf is not None else arg.stack or arg.source or None) for one, arg in zip(found, args)]
         stacks = list(map(get, keys))
         if None in stacks:
             for at in [at for at, number in enumerate(stacks) if number is None]:
-                key, written = keys[at], args[at].stack
+                key, written = keys[at], args[at].stack or args[at].source
                 number = get(key)
                 if number is None:
                     number = self._frames[key] = self._stack_of(str(key[1]) if key[0] else f"{FRAME}{key[1]}", written) if key[1] is not None else -1
@@ -348,7 +348,7 @@ class _Reading:
         if type(flops) is not int or not self.wanted.flops:
             flops = None
         if self.wanted.stacks:
-            self._keep_stack(row, args.get("Call stack"), args.get("Sequence number"), args.get("Fwd thread id"), category, event.get("sf"))
+            self._keep_stack(row, args.get("Call stack") or args.get("source"), args.get("Sequence number"), args.get("Fwd thread id"), category, event.get("sf"))
             if self.wanted.flops:
                 row.flops.append(-1 if flops is None else within(flops) if told else -2 - within(flops))
         elif flops is not None and told:
