@@ -77,6 +77,11 @@ soak: setup
 			"../soak/healthy.py $(SOAK_SECONDS)"; do \
 			$(abspath $(PYTHON_VENV)) $$run || { echo "make soak: $$run failed" >&2; status=1; }; done; exit $$status
 
+## standing: run whole programs (E2E="-k flight") while cprof's thread stands still now and then
+.PHONY: standing
+standing: setup
+	$(Q)$(PYTHON_VENV) tests/soak/standing.py $(MAKE) e2e
+
 $(ARCHIVE): $(OBJ)
 	@rm -f $@
 	@$(AR) rcs $@ $^
