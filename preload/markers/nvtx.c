@@ -165,7 +165,7 @@ static struct message message_in(attributes a, char room[NVTX_WIDE_MOST])
 }
 
 /* Writes the payload as an item. Returns its length; 0: unknown type. */
-static uint32_t put_payload(uint8_t *to, attributes a)
+static uint32_t put_payload(uint8_t *to, domain d, attributes a)
 {
     static const char key[] = "payload";
     const size_t key_len = sizeof key - 1;
@@ -192,7 +192,7 @@ static uint32_t put_payload(uint8_t *to, attributes a)
     case NVTX_DOUBLE:
         break;
     case NVTX_EXTENDED:
-        return nvtx_source_item(a, to);
+        return nvtx_source_item(d, a, to);
     default:
         return 0;
     }
@@ -229,7 +229,7 @@ static uint32_t put_data(uint8_t *to, domain d, attributes a)
     if (a->category)
         n += nvtx_category_item(d ? d->number : 0, a->category, to + n);
     if (a->payload_type)
-        n += put_payload(to + n, a);
+        n += put_payload(to + n, d, a);
     return n;
 }
 

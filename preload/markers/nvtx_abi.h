@@ -97,7 +97,14 @@ struct nvtx_schema_entry {
 _Static_assert(sizeof(struct nvtx_schema_entry) == 64, "nvtxPayloadSchemaEntry_t");
 
 /* members of struct nvtx_schema that are set, in `fields` */
-enum { NVTX_SCHEMA_ENTRIES = 1 << 4, NVTX_SCHEMA_N_ENTRIES = 1 << 5, NVTX_SCHEMA_ID = 1 << 8 };
+enum {
+    NVTX_SCHEMA_TYPE = 1 << 2,
+    NVTX_SCHEMA_ENTRIES = 1 << 4,
+    NVTX_SCHEMA_N_ENTRIES = 1 << 5,
+    NVTX_SCHEMA_ID = 1 << 8
+};
+
+enum { NVTX_SCHEMA_STATIC = 1 }; /* a type: fields at fixed offsets, no union */
 
 /* nvtxPayloadSchemaAttr_t, without what later versions append. */
 struct nvtx_schema {

@@ -28,6 +28,7 @@
 
 /* Offsets of the fields, or NO_FIELD. */
 struct schema {
+    const void *domain;  /* whose payloads it describes: ids are unique within a domain */
     _Atomic uint64_t id; /* set last */
     uint64_t locations, file, line;
 };
@@ -63,13 +64,12 @@ static bool read_schema(const struct nvtx_schema *s, struct schema *out)
 /* Returns the id of the schema; without one, clients send no payloads. */
 static uint64_t register_schema(const void *domain, const struct nvtx_schema *s)
 {
-    const uint64_t needed = NVTX_SCHEMA_ENTRIES | NVTX_SCHEMA_N_ENTRIES;
+    const uint64_t needed = NVTX_SCHEMA_TYPE | NVTX_SCHEMA_ENTRIES | NVTX_SCHEMA_N_ENTRIES;
     struct schema made;
-    (void)domain;
     if (!s)
         return 0;
     uint64_t own = s->fields & NVTX_SCHEMA_ID ? s->id : DYNAMIC_IDS + SCHEMAS_MOST;
-    if ((s->fields & needed) != needed || !read_schema(s, &made))
+    if ((s->fields & needed) != needed || s->type != NVTX_SCHEMA_STATIC || !read_schema(s, &made))
         return own;
     uint32_t at = atomic_fetch_add(&n_schemas, 1);
     if (at >= SCHEMAS_MOST) {
@@ -77,6 +77,7 @@ static uint64_t register_schema(const void *domain, const struct nvtx_schema *s)
         return own;
     }
     uint64_t id = s->fields & NVTX_SCHEMA_ID ? s->id : DYNAMIC_IDS + at;
+    schemas[at].domain = domain;
     schemas[at].locations = made.locations;
     schemas[at].file = made.file;
     schemas[at].line = made.line;
@@ -84,11 +85,13 @@ static uint64_t register_schema(const void *domain, const struct nvtx_schema *s)
     return id;
 }
 
-static const struct schema *find_schema(uint64_t id)
+/* The schema of this id that was registered last. */
+static const struct schema *find_schema(const void *domain, uint64_t id)
 {
     uint32_t n = atomic_load_explicit(&n_schemas, memory_order_relaxed);
-    for (uint32_t i = 0; id && i < n && i < SCHEMAS_MOST; i++)
-        if (atomic_load_explicit(&schemas[i].id, memory_order_acquire) == id)
+    for (uint32_t i = n < SCHEMAS_MOST ? n : SCHEMAS_MOST; id && i-- > 0;)
+        if (atomic_load_explicit(&schemas[i].id, memory_order_acquire) == id &&
+            schemas[i].domain == domain)
             return &schemas[i];
     return NULL;
 }
@@ -207,9 +210,9 @@ static void add_frame(struct line_text *to, struct text frame)
     add_span(to, after + 1, bracket ? bracket : end);
 }
 
-static void add_source(struct line_text *to, const struct nvtx_payload *p)
+static void add_source(struct line_text *to, const void *domain, const struct nvtx_payload *p)
 {
-    const struct schema *s = find_schema(p->schema);
+    const struct schema *s = find_schema(domain, p->schema);
     if (!s || !p->data)
         return;
     if (s->locations != NO_FIELD)
@@ -225,13 +228,13 @@ static void add_source(struct line_text *to, const struct nvtx_payload *p)
     }
 }
 
-uint32_t nvtx_source_item(const struct nvtx_attributes *a, uint8_t *room)
+uint32_t nvtx_source_item(const void *domain, const struct nvtx_attributes *a, uint8_t *room)
 {
     const struct nvtx_payload *payloads = (const struct nvtx_payload *)(uintptr_t)a->payload.u64;
     struct line_text text = {.len = 0};
     if (!payloads || a->reserved < 0 || (uint32_t)a->reserved > PAYLOADS_MOST)
         return 0;
     for (int32_t i = 0; i < a->reserved && !text.len; i++)
-        add_source(&text, &payloads[i]);
+        add_source(&text, domain, &payloads[i]);
     return text.len ? put_arg_bytes(room, ARG_TEXT, KEY, sizeof KEY - 1, text.at, text.len) : 0;
 }

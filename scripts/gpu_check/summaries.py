@@ -28,21 +28,23 @@ def summary_problems(path, most=math.inf):
     if os.path.getsize(path) <= READ_MOST:
         if next(_compared) % 32 == 0:
             gc.collect()  # cycles hold the columns of a trace, and they are too few to start a collection
-        (about, steps, collectives, modules), used = summarize.lines_of(str(path))
+        (about, steps, collectives, modules), used, size = summarize.lines_of(str(path))
         if kept.rows:
-            rows = summarize.shown_of(summarize.table_of(str(path)), used)
+            rows = summarize.table_for(summarize.table_of(str(path)), used, modules, size)
         problems += [f"summary: {key}: {kept.about.get(key)}, of the trace: {value}" for key, value in about.items()
                      if key != "cprof" and kept.about.get(key) != value]
         if kept.steps is not None:  # null: the trace must be read
             problems += _unlike("steps", kept.steps, steps["steps"])
         if kept.modules is not None or kept.rows is not None:  # null, too, where memory was short
             problems += _unlike("modules", kept.modules, modules)
-        if kept.collectives is not None:
+        if kept.collectives is not None and collectives["collectives"] is None:
+            problems.append("summary: it has collectives, and that of the trace has none")
+        elif kept.collectives is not None:
             problems += _unlike("collectives", _with_keys(kept.collectives), _with_keys(collectives["collectives"]))
     elif kept.rows and not kept.truncated:
         rows = summarize.table_of(str(path))
     if rows is not None:
-        by_name = [{tuple(row[:3]): list(map(int, row[1:])) for row in table} for table in (kept.rows, rows)]
+        by_name = [{tuple(row[:4]): list(map(int, row[1:])) for row in table} for table in (kept.rows, rows)]
         problems += [f"summary: {key}: {by_name[0].get(key)}, of the trace: {by_name[1].get(key)}" for key in by_name[0].keys() | by_name[1].keys()
                      if by_name[0].get(key) != by_name[1].get(key)]
     return problems

@@ -219,7 +219,7 @@ def test_usual_rate_loses_nothing(tmp_path):
 def test_deadline_during_a_write_leaves_a_readable_file(tmp_path):
     """Each file call takes 20 ms longer. At the deadline cprof waits for the current write and begins no other, so the file can be read."""
     before = f"{LIBRARY}:{program('libfaults.so')[0]}"
-    code = "step()\nfor i in range(9): mark(b'early')\ntime.sleep(1)\nfor i in range(9000): mark(b'late')"
+    code = "step()\nfor i in range(9): mark(b'early')\nflushed(b'early')\nfor i in range(9000): mark(b'late')"
     for ms in range(200, 280, 16):
         result = run(["env", f"LD_PRELOAD={before}", "FAULT_DELAY_US=20000", *python(code)], tmp_path / str(ms), preload=False,
                      before_exec=refuse_close_range, WARMUP=0, ACTIVE=9, DRAIN_DEADLINE_MS=ms, USE_GZIP=0)

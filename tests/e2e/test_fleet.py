@@ -10,10 +10,11 @@ import types
 import numpy
 import pytest
 
+from cprof.tool import collectives
 from cprof.tool.ranks import Cell
 from cprof.tool.report_page import summaries_page
 from fleet import Fleet
-from command_runs import cprof
+from command_runs import MS, Rank, cprof
 from pages import Page
 
 RANKS = 64
@@ -43,10 +44,13 @@ def test_planted_fault_is_named_first(tmp_path, fault, by, steps, named):
     assert cause["text"] == first and 17 in cause["ranks"] and 0.01 < cause["share"] < 1
 
 
-def coarser(path):
-    """Rewrites a summary as that of a window with more steps and collectives than the file takes: two steps share a row, collectives are summed."""
+def coarser(path, left_out=0):
+    """Rewrites a summary as that of a window with more steps and collectives than the file takes: two steps share a row, collectives are summed.
+    left_out: steps at the end that the window does not have."""
     about, steps, collectives, *rest = map(json.loads, path.read_text().splitlines())
     steps, found = steps["steps"], collectives["collectives"]
+    for columns in (steps, steps["devices"][0]) if left_out else ():
+        columns.update({name: column[:-left_out] for name, column in columns.items() if type(column) is list and name != "devices"})
     rows = [[n for n, number in enumerate(steps["step"]) if number // 2 == half] for half in sorted({number // 2 for number in steps["step"]})]
     starts = [steps["start"][own[0]] for own in rows]
     device = {name: [sum(column[n] for n in own) for own in rows] for name, column in steps["devices"][0].items() if name != "device"}
@@ -56,8 +60,10 @@ def coarser(path):
     sums = {}
     for start, duration, key, size in zip(itertools.accumulate(found["start_delta"]), found["duration"], found["key"], found["bytes"]):
         at = bisect.bisect(starts, start) - 1
-        count, time, total, end = sums.get((at, key), (0, 0, 0, 0))
-        sums[at, key] = (count + 1, time + duration, total + size, max(end, start + duration - starts[at]))
+        if start >= starts[-1] + steps["total"][-1] * 2:
+            continue
+        count, time, total, covered, end = sums.get((at, key), (0, 0, 0, 0, 0))
+        sums[at, key] = (count + 1, time + duration, total + size, covered + duration, max(end, start + duration - starts[at]))
     summed = {"keys": found["keys"], "sums": [[*where, *row] for where, row in sorted(sums.items())], "truncated": True}
     path.write_text("".join(json.dumps(line) + "\n" for line in (about, {"steps": joined}, {"collectives": summed}, *rest)))
 
@@ -82,6 +88,46 @@ def test_summaries_of_long_windows_name_the_same(tmp_path, fault, by, named):
         assert cause["steps"] == [102, 106, 108] and before["steps"] == [103, 106, 109]
     if fault == "slow GPU":  # of the pair that is late to the others' collectives
         assert [row["rank"] for row in found["ranks"]][:2] == [row["rank"] for row in exact["ranks"]][:2] == [25, 17]
+
+
+def test_a_shorter_row_at_the_end_of_a_window_is_not_compared(tmp_path):
+    """One rank's window ends a step earlier, in the middle of a row that the others have whole."""
+    Fleet(RANKS, seed=4).write(tmp_path)
+    for path in tmp_path.iterdir():
+        coarser(path, left_out=path.name.startswith("rank60."))
+    found = json.loads(ranks(tmp_path, "--json").stdout)
+    assert "110" in found["steps"] and "60" not in found["steps"]["110"] and "60" in found["steps"]["108"] and len(found["steps"]["110"]) == RANKS - 1
+    assert found["causes"] == [] and max(row["cost_sum_ns"] for row in found["ranks"]) < 10e6
+    assert max(abs(clock["offset_ns"]) for clock in found["clocks"].values()) < 20e6
+
+
+def test_collectives_that_overlap_count_once():
+    """Two threads communicate at a time."""
+    one = collectives.Times("t.json")
+    one.steps, one.collectives = {4: (0, 1000), 5: (1000, 2000)}, collectives.Collectives()
+    for start, end in ((100, 300), (150, 350), (400, 500), (1100, 1200)):
+        one.collectives.add(start, end, ("all_reduce", "", 2), 8)
+    one.join(collectives.Times("u.json"))
+    one.coarsen(1, True)
+    assert [(found.start, found.end, found.bytes) for found in one.collectives] == [(150, 500, 24), (1100, 1200, 8)]
+
+
+def test_a_folder_of_traces_and_summaries_has_all_ranks(tmp_path):
+    """Summaries whose trace is elsewhere count beside the traces."""
+    for rank in range(4):
+        run = Rank(rank, world=4)
+        for step in range(4):
+            run.step(step, step * 10 * MS, 10 * MS)
+            run.span("gloo:all_reduce", step * 10 * MS + 4 * MS, (1 if rank == 2 else 3) * MS, "user_annotation")
+        path = run.write(tmp_path, f"rank{rank}.json")
+        if rank < 2:
+            assert cprof("summarize", path).returncode == 0
+            path.unlink()
+    done = ranks(tmp_path, "--json")
+    assert {row["rank"] for row in json.loads(done.stdout)["ranks"]} == {0, 1, 2, 3}
+    for command in ("explain", "report"):
+        refused = cprof(command, tmp_path, *(["-o", tmp_path / "r.html"] if command == "report" else []))
+        assert refused.returncode == 2 and "is a summary, and others are traces" in refused.stderr
 
 
 def test_two_faults_are_both_named_the_larger_one_first(tmp_path):

@@ -180,7 +180,7 @@ def test_threads_that_end_are_no_work(tmp_path):
 
 
 def test_slow_steps_do_not_use_up_what_a_hang_needs(tmp_path):
-    code = "for _ in range(6): steps(20, 0.005); time.sleep(0.4)\nsteps(20, 0.005); time.sleep(4); steps(1)"
+    code = "for _ in range(6): steps(20, 0.005); time.sleep(0.4)\nsteps(20, 0.005); time.sleep(6); steps(1)"
     done = run(python(code), tmp_path, FLIGHT=1, FLIGHT_HANG_S=2, **QUIET)
     reasons = [told(tmp_path, name)[1] for name in flights(tmp_path)]
     assert sum("times the median" in why for why in reasons) == 4 and sum("nothing runs" in why for why in reasons) == 1, done.err

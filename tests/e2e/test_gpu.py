@@ -198,7 +198,7 @@ class Schema(C.Structure):
     _fields_ = [("fields", C.c_uint64), ("name", C.c_char_p), ("type", C.c_uint64), ("flags", C.c_uint64), ("entries", C.POINTER(Entry)), ("n", C.c_size_t),
                 ("size", C.c_size_t), ("alignment", C.c_size_t), ("id", C.c_uint64)]
 entry = Entry(0, 80, b"Source locations", None, 0, 0, None, None)
-schema_id = C.CFUNCTYPE(C.c_uint64, C.c_void_p, C.POINTER(Schema))(extension[0])(None, C.byref(Schema(48, b"XlaInstruction", 1, 0, C.pointer(entry), 1, 8, 0, 0)))
+schema_id = C.CFUNCTYPE(C.c_uint64, C.c_void_p, C.POINTER(Schema))(extension[0])(None, C.byref(Schema(52, b"XlaInstruction", 1, 0, C.pointer(entry), 1, 8, 0, 0)))
 class Attributes(C.Structure):
     _fields_ = [("version", C.c_uint16), ("size", C.c_uint16), ("category", C.c_uint32), ("color_type", C.c_int32), ("color", C.c_uint32),
                 ("payload_type", C.c_uint32), ("count", C.c_int32), ("payload", C.c_uint64), ("message_type", C.c_int32), ("message", C.c_char_p)]
@@ -223,7 +223,8 @@ instruction(b"TSL:Thunk:#hlo_op=add.7#", b"\\n- /a/train.py:13[&lt;lambda&gt;] a
 launch(exec_, 2); end(None)
 instruction(b"TSL:Thunk:#hlo_op=still.open#", b"\\n- /a/train.py:14[step]\\n"); fill()
 ok(rt.cudaStreamSynchronize(stream))
-""", tmp_path)
+flushed(b'"hlo_op": "still.open"'); end(None); end(None)
+""", tmp_path, USE_GZIP=0)
     work = sorted(events(trace, ph="X", cat="gpu_memset"), key=lambda e: span_ns(e)[0])
     assert [(e["args"].get("hlo_op"), e["args"].get("source")) for e in work] == [
         ("fusion.1", "/a/train.py(12): step"), ("copy.2", None), *[("add.7", "/a/train.py(13): <lambda>")] * 2, ("still.open", "/a/train.py(14): step")]

@@ -459,7 +459,7 @@ def test_reinstalls_its_handler_after_a_reset(tmp_path):
     """At the end of fit(), Lightning's trainer resets all handlers to those that Python knew before. The signal must not end the program."""
     code = "before = signal.getsignal(signal.SIGUSR2)\nsteps(1)\ntime.sleep(0.1)\nfor again in range(2):\n    signal.signal(signal.SIGUSR2, before)\n" \
            "    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGUSR2)\n    steps(4, 0.05)\n" \
-           "    while len([name for name in os.listdir(os.environ['CPROF_FOLDER']) if name.endswith('.json')]) <= again: time.sleep(0.02)\nprint(before == signal.SIG_DFL)"
+           "    while sum(name.endswith('.json') for _, _, names in os.walk(os.environ['CPROF_FOLDER']) for name in names) <= again: time.sleep(0.02)\nprint(before == signal.SIG_DFL)"
     result = run(python(code), tmp_path / "t", TRIGGER="signal:USR2", ACTIVE=1, **NONE)
     assert (result.rc, result.out) == (0, "True\n") and len(result.traces) == 2, result.err
 

@@ -177,9 +177,9 @@ static struct text value_of(const char *name, uint32_t len, const char *key)
 
 struct hlo ranges_hlo_of(const char *name, uint32_t len, uint32_t source_len)
 {
-    return (struct hlo){value_of(name, len, "hlo_op="),
-                        value_of(name, len, "hlo_module="),
-                        {name + len, source_len}};
+    struct text op = value_of(name, len, "hlo_op=");
+    return (struct hlo){
+        op, value_of(name, len, "hlo_module="), {name + len, op.len ? source_len : 0}};
 }
 
 struct hlo ranges_hlo(uint32_t range)

@@ -67,10 +67,9 @@ void work_row(const struct join_windows *in, struct window *w, struct call *c,
     struct hlo hlo = ranges_hlo(c->range);
     if (maker && maker->name) {
         struct hlo captured = ranges_hlo_of(maker->name, maker->name_len, maker->source_len);
-        if (captured.op.len) {
+        if (captured.op.len)
             hlo.op = captured.op;
-            hlo.source = captured.source;
-        }
+        hlo.source = captured.source; /* not the line of the launch */
     }
     link.hlo_op = hlo.op;
     link.hlo_module = hlo.module;

@@ -239,7 +239,8 @@ static void put_columns(const struct collective_column *c, struct buf *out)
 
 struct sum {
     uint64_t count;
-    int64_t duration, bytes, end; /* end: of the last one */
+    int64_t duration, bytes;
+    int64_t covered, end; /* time in which any ran; end of the last one */
 };
 
 /* Adds those that begin in [start, end) to the sums by key. */
@@ -251,6 +252,8 @@ static void add_sums(const struct collective_column *c, size_t *at, const struct
         if (one->start < step->start)
             continue;
         struct sum *sum = &sums[one->key];
+        int64_t since = sum->count && sum->end > one->start ? sum->end : one->start;
+        sum->covered += one->end > since ? one->end - since : 0;
         sum->end = sum->count && sum->end > one->end ? sum->end : one->end;
         sum->count++;
         sum->duration += one->end - one->start;
@@ -271,9 +274,10 @@ static void put_sums(const struct collective_list *l, const struct collective_co
         for (uint32_t key = 0; key < l->n_keys; key++) {
             if (!sums[key].count)
                 continue;
-            buf_printf(out, "%s[%zu, %u, %llu, %lld, %lld, %lld]", first ? "" : ", ", i, key,
+            buf_printf(out, "%s[%zu, %u, %llu, %lld, %lld, %lld, %lld]", first ? "" : ", ", i, key,
                        (unsigned long long)sums[key].count, (long long)sums[key].duration,
-                       (long long)sums[key].bytes, (long long)(sums[key].end - steps[i].start));
+                       (long long)sums[key].bytes, (long long)sums[key].covered,
+                       (long long)(sums[key].end - steps[i].start));
             first = false;
         }
     }
@@ -285,12 +289,13 @@ static void put_sums(const struct collective_list *l, const struct collective_co
 void collective_list_put(const struct collective_list *l, const struct summary_step *steps,
                          size_t n_steps, struct buf *out)
 {
-    if (l->failed) {
+    bool single = collective_list_fits(l);
+    if (l->failed || (!single && n_steps == 0)) {
         buf_puts(out, "null");
         return;
     }
     put_keys(l, out);
-    if (collective_list_fits(l))
+    if (single)
         put_columns(&l->of[0], out);
     else
         put_sums(l, &l->of[0], steps, n_steps, out);

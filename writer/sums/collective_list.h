@@ -71,7 +71,7 @@ struct summary_step {
 };
 
 /* Appends the list as one JSON object: columns, or, where these do not fit, sums by step and key.
- * Appends `null` for a list that failed. */
+ * Appends `null` for a list that failed, and for sums without steps. */
 void collective_list_put(const struct collective_list *l, const struct summary_step *steps,
                          size_t n_steps, struct buf *out);
 

@@ -300,10 +300,14 @@ static int write_file(const struct summary_file *f, struct file_identity *identi
 static void put_table(struct summary *s, size_t used, struct buf *out)
 {
     struct buf rows = {0}, modules = {0};
-    used += module_sums_put(s->table, &modules) + FILE_ABOUT_BYTES;
-    struct top_rows n = top_put(s->table, FILE_TABLE_MOST - used, &rows);
-    if (out->len + modules.len + rows.len + 100 > FILE_MOST) /* names that JSON makes longer */
-        n.shown = rows.len = 0;
+    used += FILE_ABOUT_BYTES;
+    size_t most = FILE_TABLE_MOST - used - module_sums_put(s->table, &modules);
+    struct top_rows n = top_put(s->table, most, &rows);
+    while (most && modules.len + rows.len > FILE_TABLE_MOST - used) { /* JSON makes names longer */
+        most /= 2;
+        rows.len = 0;
+        n = top_put(s->table, most, &rows);
+    }
     buf_printf(out, "{\"table\": {\"rows\": %zu, \"truncated\": %s}, \"modules\": ", n.all,
                n.shown < n.all ? "true" : "false");
     buf_put(out, modules.data, modules.len);

@@ -12,7 +12,7 @@
 #define FILE_COLUMNS_MOST 130000u
 #define FILE_STEP_BYTES   44u
 #define FILE_PARTS_BYTES  120u /* of a step on a device */
-#define FILE_SUM_BYTES    64u  /* of the collectives of a key in a step */
+#define FILE_SUM_BYTES    76u  /* of the collectives of a key in a step */
 #define FILE_DEVICES_MOST 128u
 
 /* Single collectives; if they take more, their sums are written. */

@@ -668,31 +668,55 @@ static int in_place(const void *a, const void *b)
     return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-static void put_row(const struct top_ranked *row, struct buf *out)
+static uint32_t flags_shown(const struct kind *k)
 {
-    const struct kind *k = row->kind;
-    const int64_t numbers[] = {(k->flags & KIND_DEVICE) != 0,
-                               (k->flags & KIND_ANNOTATION) != 0,
-                               (k->flags & (KIND_ASYNC | KIND_TRANSFER)) != 0,
-                               (int64_t)k->count,
-                               k->cpu,
-                               k->self_cpu,
-                               k->device,
-                               k->self_device,
-                               k->memory,
-                               k->self_memory,
-                               k->on_device,
-                               k->self_on_device,
-                               (int64_t)k->flops,
-                               k->first,
-                               -k->first_end};
+    return (k->flags & KIND_DEVICE ? 1u : 0u) | (k->flags & KIND_ANNOTATION ? 2u : 0u) |
+           (k->flags & (KIND_ASYNC | KIND_TRANSFER) ? 4u : 0u);
+}
+
+static void put_row(struct text name, uint32_t flags, const struct kind *k, struct buf *out)
+{
+    const int64_t numbers[] = {
+        flags & 1,    flags >> 1 & 1,    flags >> 2 & 1,    (int64_t)k->count, k->cpu,
+        k->self_cpu,  k->device,         k->self_device,    k->memory,         k->self_memory,
+        k->on_device, k->self_on_device, (int64_t)k->flops, k->first,          -k->first_end};
     buf_put(out, "[", 1);
-    json_string(out, row->name.at, row->name.len);
+    json_string(out, name.at, name.len);
     for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++) {
         buf_put(out, ", ", 2);
         json_int(out, numbers[n]);
     }
     buf_puts(out, "]\n");
+}
+
+static void add_kind(struct kind *sum, const struct kind *k)
+{
+    bool earlier = !sum->text_len || k->first < sum->first ||
+                   (k->first == sum->first && k->first_end > sum->first_end);
+    sum->text_len = 1; /* some were added */
+    sum->first = earlier ? k->first : sum->first;
+    sum->first_end = earlier ? k->first_end : sum->first_end;
+    sum->count += k->count;
+    sum->flops += k->flops;
+    sum->cpu += k->cpu;
+    sum->self_cpu += k->self_cpu;
+    sum->device += k->device;
+    sum->self_device += k->self_device;
+    sum->memory += k->memory;
+    sum->self_memory += k->self_memory;
+    sum->on_device += k->on_device;
+    sum->self_on_device += k->self_on_device;
+}
+
+/* Appends the sums of the other rows, one for each combination of flags. */
+static void put_rest(const struct top_ranked *ranked, size_t n, struct buf *out)
+{
+    struct kind sums[8] = {{.count = 0}};
+    for (size_t i = 0; i < n; i++)
+        add_kind(&sums[flags_shown(ranked[i].kind)], ranked[i].kind);
+    for (uint32_t flags = 0; flags < 8; flags++)
+        if (sums[flags].text_len)
+            put_row((struct text){TOP_REST, sizeof TOP_REST - 1}, flags, &sums[flags], out);
 }
 
 struct top_rows top_put(const struct top *t, size_t most, struct buf *out)
@@ -714,7 +738,8 @@ struct top_rows top_put(const struct top *t, size_t most, struct buf *out)
     if (rows.shown)
         qsort(ranked, rows.shown, sizeof *ranked, in_place);
     for (size_t i = 0; i < rows.shown; i++)
-        put_row(&ranked[i], out);
+        put_row(ranked[i].name, flags_shown(ranked[i].kind), ranked[i].kind, out);
+    put_rest(ranked + rows.shown, rows.all - rows.shown, out);
     free(ranked);
     return rows;
 }

@@ -52,11 +52,14 @@ void top_annotation(struct top *t, const char *name, size_t len, const struct js
 /* Computes the table, once. False: no table. */
 bool top_finish(struct top *t);
 
+#define TOP_REST "(other names)" /* as in summary_file.py */
+
 /* The rows of a table, and how many of them were written. */
 struct top_rows {
     size_t all, shown;
 };
 
 /* Appends the rows of the finished table as text: of those that take more than `most` bytes, the
- * ones with most time of their own, on devices and then on the CPU. */
+ * ones with most time of their own, on devices and then on the CPU, and the sums of the others,
+ * named TOP_REST. */
 struct top_rows top_put(const struct top *t, size_t most, struct buf *out);

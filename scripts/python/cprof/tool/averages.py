@@ -97,7 +97,6 @@ class Averages:
         self.device_name = "CUDA"
         self.has_memory = self.has_flops = False
         self.rates: Dict[str, Rates] = {}  # by trace
-        self.truncated = 0               # summaries that lack names
         self.tables: List[str] = []      # summaries that were read instead of the traces
         self.below: Dict[str, Dict[str, List[int]]] = {}  # calls of libraries by operator, if a trace was read: as Spans.below
         self._rows: Dict[Any, Average] = {}
@@ -178,15 +177,7 @@ class Averages:
             if name == "[memory]":
                 self.has_memory = True
         self._drop_empty()
-        self.truncated += summary.truncated
         return []
-
-    def remarks(self) -> List[str]:
-        """What the rows lack, in words."""
-        if not self.truncated:
-            return []
-        return ["some names are missing, those with least time: " +
-                (f"they did not fit into {self.truncated:,} summaries" if self.truncated > 1 else "they did not fit into the summary")]
 
     def _drop_empty(self) -> None:
         for key in [key for key, row in self._rows.items() if not row.count]:

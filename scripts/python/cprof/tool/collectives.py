@@ -74,8 +74,8 @@ class Collectives:
     def of_sums(cls, columns: Dict[str, Any], starts: List[int]) -> "Collectives":
         """From a summary's sums by step and key, as if each were one collective that ends with the last one. starts: of the steps."""
         found = cls()
-        for step, key, _, duration, size, end in columns["sums"]:
-            found.add(*_as_one(starts[step], starts[step] + end, duration), tuple(columns["keys"][key]), size)
+        for step, key, _, _, size, covered, end in columns["sums"]:
+            found.add(*_as_one(starts[step], starts[step] + end, covered), tuple(columns["keys"][key]), size)
         return found.in_order()
 
     def add(self, start: int, end: int, key: Tuple, size: int = -1, place: int = -1) -> None:
@@ -96,10 +96,10 @@ class Collectives:
         return found
 
 
-def _as_one(begin: int, end: int, duration: int) -> Tuple[int, int]:
-    """Start and end of a collective in place of several in a step. begin: of the step; end: of the last one; duration: their sum. The rank that
-    arrives last has the shortest ones, so that the difference of two ranks' starts is about the time that one waited for the other."""
-    return max(begin, end - duration), end
+def _as_one(begin: int, end: int, covered: int) -> Tuple[int, int]:
+    """Start and end of a collective in place of several in a step. begin: of the step; end: of the last one; covered: time in which any ran. The rank
+    that arrives last has the shortest ones, so that the difference of two ranks' starts is about the time that one waited for the other."""
+    return max(begin, end - covered), end
 
 
 def _together(one: Iterable[Collective], other: Iterable[Collective]) -> Collectives:
@@ -140,14 +140,15 @@ class Times:
         one.rank, one.world, one.host = rank_of(info, found.path, order), world_of(info), text_of(found.about.get("host_name") or "")
         one.base = one.base_late = base_of(found.about)
         starts = [one.base + start for start in steps["start"]]
-        one.steps = {n: (start, start + total) for n, start, total in zip(steps["step"], starts, steps["total"]) if n is not None}
+        one.steps = {n: (start, start + total) for n, start, total, count in zip(steps["step"], starts, steps["total"], steps["count"])
+                     if n is not None and count == steps["joined"]}  # at its ends, a window has rows that are no whole ones
         one.joined, one.summed, one.from_summary = steps["joined"], collectives["truncated"], True
         one.collectives = Collectives.of_sums(collectives, starts) if one.summed else Collectives.of_summary(collectives, one.base)
         for device in steps["devices"][:1] if steps["devices"] else ():  # a rank has one
             one.device = device["device"]
             columns = [device[name] for name in ("launches", *PARTS)]
             one.parts = {n: dict(zip(("launches", *PARTS), row)) for n, left_out, *row in zip(steps["step"], steps["left_out"], *columns)
-                         if n is not None and left_out is None}
+                         if n in one.steps and left_out is None}
         return one._indexed()
 
     def read(self, progress: bool = True) -> "Times":
@@ -215,6 +216,7 @@ class Times:
             rows: Dict[int, List[int]] = {}
             for n in sorted(self.steps):
                 rows.setdefault(n // joined, []).append(n)
+            rows = {n: row for n, row in rows.items() if len(row) * self.joined == joined}
             parts = {row[0]: [self.parts[n] for n in row] for row in rows.values() if all(n in self.parts for n in row)}
             self.steps = {row[0]: (min(self.steps[n][0] for n in row), max(self.steps[n][1] for n in row)) for row in rows.values()}
             self.parts = {n: {name: sum(one[name] for one in own) for name in own[0]} for n, own in parts.items()}
@@ -229,13 +231,13 @@ class Times:
         for one in self.collectives:
             step = self.step_at(one.start)
             if step is not None:
-                found = sums.setdefault((step, one.key), [one.end, 0, 0])
+                found = sums.setdefault((step, one.key), [one.start, 0, 0])
+                found[1] += max(0, one.end - max(one.start, found[0]))
                 found[0] = max(found[0], one.end)
-                found[1] += one.end - one.start
                 found[2] += max(one.bytes, 0)
         made = Collectives()
-        for (step, key), (end, duration, size) in sums.items():
-            made.add(*_as_one(self.steps[step][0], end, duration), key, size)
+        for (step, key), (end, covered, size) in sums.items():
+            made.add(*_as_one(self.steps[step][0], end, covered), key, size)
         return made.in_order()
 
     def durations(self) -> Dict[Tuple, Tuple[List[int], Tuple[int, ...]]]:

@@ -29,7 +29,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from cprof.tool import Problem, note, printable
 from cprof.tool.averages import format_memory
 from cprof.tool.categories import CALLS
-from cprof.tool.collectives import Times, kind_of
+from cprof.tool.collectives import kind_of
 from cprof.tool.columns import forget
 from cprof.tool.fast import fast_numpy
 from cprof.tool.given import row_limit, traces_of
@@ -154,13 +154,21 @@ class Side:
         for device in steps["devices"]:
             for name in PARTS:
                 for at, (time, count) in enumerate(zip(device[name], counts), first):
-                    self._count(("part", name), at, time // count, 1 if time else 0)
-        times = Times.of_summary(found, 0)
-        numbers = {number: at for at, number in enumerate(steps["step"], first)}
-        for one in times.collectives if times else ():
-            step = times.step_at(one.start) if times else None
-            at = -1 if step is None else numbers.get(step, -1)
-            self._count(("collective", one.key[0]), at, (one.end - one.start) // (counts[at - first] if at >= 0 else 1))
+                    self._count(("part", name), at, time // count, count if time else 0)
+        collectives = found.collectives
+        if collectives is None:
+            return
+        keys = [key[0] for key in collectives["keys"]]
+        if collectives["truncated"]:
+            for at, key, calls, duration, *_ in collectives["sums"]:
+                self._count(("collective", keys[key]), first + at, duration // counts[at], calls)
+            return
+        starts, start = steps["start"], 0
+        for delta, duration, key in zip(collectives["start_delta"], collectives["duration"], collectives["key"]):
+            start += delta
+            at = bisect.bisect_right(starts, start) - 1
+            inside = at >= 0 and start < starts[at] + steps["total"][at]
+            self._count(("collective", keys[key]), first + at if inside else -1, duration // (counts[at] if inside else 1))
 
     def _count(self, key: Key, step: int, time: int, calls: int = 1) -> None:
         cells = self.cells.setdefault(key, {})
@@ -285,7 +293,7 @@ class Comparison:
 
     def _row(self, key: Key) -> Row:
         both = [side.values(key, self.whole) for side in self.sides]
-        calls = [side.calls.get(key, 0) / n for side, n in zip(self.sides, self.counts)]
+        calls = [side.calls.get(key, 0) / max(side.count, 1) for side in self.sides]
         if self.whole:
             calls = [float(key in side.cells) for side in self.sides]
         return Row(*key, change_of(*both), (calls[0], calls[1]))

@@ -26,8 +26,7 @@ from cprof.tool.given import add_traces, traces_of
 from cprof.tool.moments import BUSY, CPU, IDLE, WAITING, Facts, Trace, Window
 from cprof.tool.ranks import SCHEMA, Comparison, Table
 from cprof.tool.screen import data, put
-from cprof.tool.summary_file import SUFFIX
-from cprof.tool.summary_findings import modules_line, told
+from cprof.tool.summary_findings import all_summaries, modules_line, told
 
 HELP = "explain why the steps take so long: findings ranked by the time that they could save"
 WORDS = {"computation": "computing", "exposed_comm": "communication", "exposed_memcpy": "copies", "cpu_late": "idle: CPU late",
@@ -277,11 +276,8 @@ def _of_summaries(paths: List[str], as_json: bool) -> int:
 def run(args: argparse.Namespace) -> int:
     """`cprof explain`"""
     paths = traces_of(args.traces, summaries=True)
-    summaries = [path for path in paths if path.endswith(SUFFIX)]
-    if summaries == paths:
+    if all_summaries(paths):
         return _of_summaries(paths, args.json)
-    if summaries:
-        raise Problem("is a summary, and others are traces: name the ones or the others", summaries[0])
     found = explained(paths, args.engine)
     for problem in found.problems:
         note(problem)

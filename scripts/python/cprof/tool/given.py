@@ -80,12 +80,12 @@ def _traces_in(folder: str, merged: bool) -> List[str]:
 
 
 def _summaries_alone(folder: str) -> List[str]:
-    """The summaries of a folder that holds none of their traces."""
+    """The summaries of a folder whose traces are elsewhere."""
     for where in (folder, os.path.join(folder, WITHIN)):
         inside = _inside(where, (SUFFIX,))
         if inside:
             traces = set(_inside(where))
-            return inside if not any(path[:-len(SUFFIX)] in traces for path in inside) else []
+            return [path for path in inside if path[:-len(SUFFIX)] not in traces]
     return []
 
 
@@ -174,9 +174,12 @@ def traces_of(given: List[str], merged: bool = False, summaries: bool = False) -
         return newest if merged else _single(newest, os.path.dirname(newest[0]) or ".")
     found = []
     for path in map(checked, given):
-        is_run = is_folder(path)
-        alone = _summaries_alone(path) if summaries and is_run else []
-        found += alone or (_traces_in(path, merged) if is_run else [path])
+        if not is_folder(path):
+            found.append(path)
+            continue
+        alone = _summaries_alone(path) if summaries else []
+        traces = [] if alone and not any(map(_inside, (path, os.path.join(path, WITHIN)))) else _traces_in(path, merged)
+        found += sorted(alone + traces, key=natural) if alone else traces
     return found
 
 

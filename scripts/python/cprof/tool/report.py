@@ -24,8 +24,7 @@ from cprof.tool.operators import Operators
 from cprof.tool.output import end_tidily, keep_apart, replacing
 from cprof.tool.ranks import compared
 from cprof.tool.report_page import page, summaries_page
-from cprof.tool.summary_file import SUFFIX
-from cprof.tool.summary_findings import told
+from cprof.tool.summary_findings import all_summaries, told
 
 HELP = "write a page about a run: findings, steps, operators, memory, ranks, FLOPs (one HTML file)"
 CHARTS = 2  # charts of memory, for the devices with the highest peaks
@@ -79,8 +78,6 @@ def _of_summaries(paths: List[str]) -> str:
             averages.add(path)
         except Problem:
             lacking += 1
-    for line in averages.remarks():
-        note(line)
     return summaries_page(paths, found, ranks, list(averages), lacking)
 
 
@@ -89,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     end_tidily()
     paths = traces_of(args.traces, summaries=True)
     keep_apart(args.output, paths)
-    if any(path.endswith(SUFFIX) for path in paths):
+    if all_summaries(paths):
         text, problems = _of_summaries(paths), []
     else:
         kept = Kept(paths)

@@ -33,14 +33,14 @@ from cprof.tool.screen import put
 from cprof.tool.span_batches import Batch
 from cprof.tool.span_roots import walk_all
 from cprof.tool.spans import Kind
-from cprof.tool.summary_file import COLLECTIVES, MODULES, MODULES_MOST, PARTS, SCHEMA, STEPS, SUFFIX, identity, of_trace
+from cprof.tool.summary_file import COLLECTIVES, MODULES, MODULES_MOST, PARTS, REST, SCHEMA, STEPS, SUFFIX, identity, of_trace
 from cprof.tool.thread_states import COLLECTIVE, DATA
 from cprof.tool.categories import CALLS
 
 HELP = "make the summary of a trace, with which many ranks are compared"
 # Bytes, as in writer/sums/summary_limits.h.
-FILE_MOST, TABLE_MOST, ABOUT_BYTES = 200_000, 195_000, 16_000
-COLUMNS_MOST, STEP_BYTES, PARTS_BYTES, SUM_BYTES = 130_000, 44, 120, 64
+TABLE_MOST, ABOUT_BYTES = 195_000, 16_000
+COLUMNS_MOST, STEP_BYTES, PARTS_BYTES, SUM_BYTES = 130_000, 44, 120, 76
 COLLECTIVES_MOST, COLLECTIVE_BYTES, KEYS_BYTES_MOST = 80_000, 40, 40_000
 MODULES_BYTES_MOST, MODULE_BYTES, ROW_BYTES = 30_000, 40, 150
 DEVICES_MOST, KEYS_MOST = 128, 1000
@@ -152,7 +152,7 @@ class _Columns:
         self._keys: Dict[Tuple, int] = {}
         self._collectives = [(one.start - times.base_late, one.end - one.start, self._keys.setdefault(one.key, len(self._keys)), one.bytes, one.number)
                              for one in times.collectives]
-        self._keys_bytes = sum(len(json.dumps(list(key))) + 2 for key in self._keys)
+        self._keys_bytes = sum(len(_json(list(key))) + 2 for key in self._keys)
         size = len(self._collectives) * COLLECTIVE_BYTES + self._keys_bytes
         self._single = size <= COLLECTIVES_MOST
         self._too_many = len(self._keys) > KEYS_MOST or self._keys_bytes > KEYS_BYTES_MOST
@@ -184,7 +184,7 @@ class _Columns:
 
     def collectives(self) -> Optional[Dict[str, Any]]:
         """As in the file."""
-        if self._too_many:
+        if self._too_many or not self._single and not self.rows:
             return None
         found: Dict[str, Any] = {"keys": [list(key) for key in self._keys]}
         if not self._single:
@@ -195,18 +195,21 @@ class _Columns:
         return dict(found, **dict(zip(COLLECTIVES, [columns[0], deltas, *columns[1:]])), truncated=False)
 
     def _sums(self) -> List[List[int]]:
-        """Sums by row and key: number of the row, key, count, duration, bytes, end of the last one since the row's begin."""
+        """Sums by row and key: number of the row, key, count, duration, bytes, the time in which any ran, and the end of the last one, both since the
+        row's begin."""
         sums: Dict[Tuple[int, int], List[int]] = {}
         at = 0
         for start, duration, key, size, _ in self._collectives:
             while at < len(self.rows) and start >= self.rows[at].end:
                 at += 1
             if at < len(self.rows) and start >= self.rows[at].start:
-                found = sums.setdefault((at, key), [0, 0, 0, 0])
+                found = sums.setdefault((at, key), [0, 0, 0, 0, 0])
+                begin, end = start - self.rows[at].start, start + duration - self.rows[at].start
                 found[0] += 1
                 found[1] += duration
                 found[2] += max(size, 0)
-                found[3] = max(found[3], start + duration - self.rows[at].start)
+                found[3] += max(0, end - max(begin, found[4]))
+                found[4] = max(found[4], end)
         return [[*where, *found] for where, found in sorted(sums.items())]
 
 
@@ -260,13 +263,14 @@ def _first(names: List[str], each: int, most: int) -> Tuple[List[str], int]:
     return names, size
 
 
-def lines_of(path: str) -> Tuple[List[Any], int]:
-    """The first lines of the summary of a trace, and the modules; and what these take of the file, in bytes. Raises a Problem."""
+def lines_of(path: str) -> Tuple[List[Any], int, int]:
+    """The first lines of the summary of a trace, and the modules; and what the columns and the modules take of the file, in assumed bytes. Raises a
+    Problem."""
     times = Times(path)
     trace = Trace(path, True, times)
     columns = _Columns(trace, times)
     modules, size = _modules(trace)
-    return [_about(trace, path), {"steps": columns.steps()}, {"collectives": columns.collectives()}, modules], columns.size + size
+    return [_about(trace, path), {"steps": columns.steps()}, {"collectives": columns.collectives()}, modules], columns.size, size
 
 
 def table_of(path: str) -> List[List[Any]]:
@@ -278,23 +282,41 @@ def table_of(path: str) -> List[List[Any]]:
             for row in averages]
 
 
-def shown_of(rows: List[List[Any]], used: int) -> List[List[Any]]:
-    """The rows of a table that a file takes: those with most time of their own, on devices and then on the CPU. used: bytes of the lines before."""
+def _json(value: Any) -> bytes:
+    """As the library writes it. A damaged trace may have half of a surrogate pair."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def shown_of(rows: List[List[Any]], most: int) -> List[List[Any]]:
+    """The rows of a table that fit into `most` bytes: those with most time of their own, on devices and then on the CPU, and the sums of the others."""
     device, cpu = (5 + SUMS.index(name) for name in ("self_device_ns", "self_cpu_ns"))
     ranked = sorted(range(len(rows)), key=lambda at: (-rows[at][device], -rows[at][cpu], rows[at][0].encode("utf-8", "replace")))
-    names, _ = _first([rows[at][0] for at in ranked], ROW_BYTES, TABLE_MOST - ABOUT_BYTES - used)
-    return [rows[at] for at in sorted(ranked[:len(names)])]
+    kept = len(_first([rows[at][0] for at in ranked], ROW_BYTES, most)[0])
+    rest: Dict[Tuple[int, ...], List[Any]] = {}
+    for row in ([rows[at][0], *map(int, rows[at][1:])] for at in ranked[kept:]):
+        sums = rest.setdefault(tuple(row[1:4]), [REST, *row[1:4], *[0] * (len(row) - 6), *row[-2:]])
+        sums[4:-2] = [one + other for one, other in zip(sums[4:-2], row[4:-2])]
+        sums[-2:] = min(sums[-2:], row[-2:])
+    return [rows[at] for at in sorted(ranked[:kept])] + [rest[flags] for flags in sorted(rest)]
 
 
-def _text(lines: List[Any], used: int, rows: List[List[Any]]) -> bytes:
+def table_for(rows: List[List[Any]], used: int, modules: Any, modules_size: int) -> List[List[Any]]:
+    """The rows that a file takes. used: assumed bytes of the columns; modules_size: of the modules."""
+    room = TABLE_MOST - ABOUT_BYTES - used
+    most = room - modules_size
+    shown = shown_of(rows, most)
+    while most and len(_json(modules)) + sum(len(_json([row[0], *map(int, row[1:])])) + 1 for row in shown) > room:  # JSON makes names longer
+        most //= 2
+        shown = shown_of(rows, most)
+    return shown
+
+
+def _text(lines: List[Any], used: int, modules_size: int, rows: List[List[Any]]) -> bytes:
     *first, modules = lines
-    text = "".join(json.dumps(line) + "\n" for line in first).encode()
-    shown = [[row[0], *map(int, row[1:])] for row in shown_of(rows, used)]
-    table = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in shown).encode()
-    if len(text) + len(json.dumps(modules)) + len(table) + 100 > FILE_MOST:  # names that JSON makes longer
-        shown, table = [], b""
-    head = {"table": {"rows": len(rows), "truncated": len(shown) < len(rows)}, "modules": modules}
-    return text + json.dumps(head).encode() + b"\n" + table + b'{"end": true}\n'
+    shown = table_for(rows, used, modules, modules_size)
+    head = {"table": {"rows": len(rows), "truncated": any(row[0] == REST for row in shown)}, "modules": modules}
+    columns = [json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") for line in first]
+    return b"".join(line + b"\n" for line in (*columns, _json(head), *(_json([row[0], *map(int, row[1:])]) for row in shown), b'{"end": true}'))
 
 
 def _target(path: str, folder: Optional[str]) -> str:

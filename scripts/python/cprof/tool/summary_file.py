@@ -28,6 +28,7 @@ PARTS = ("computation", "exposed_comm", "exposed_memcpy", "data", "collective", 
 STEPS = ("step", "count", "start", "total")
 COLLECTIVES = ("key", "start_delta", "duration", "bytes", "number")
 MODULES = ("count", "self_cpu", "self_device")
+REST = "(other names)"  # a row with the sums of those that did not fit: TOP_REST in writer/sums/top.h
 MODULES_MOST = 256     # FILE_MODULES_MOST in writer/sums/summary_limits.h
 _NUMBERS = 15          # of a row, after the name
 _LIMIT = 1 << 62       # no time is so far away
@@ -41,12 +42,7 @@ class Summary(NamedTuple):
     collectives: Optional[Dict[str, Any]]    # `keys`, and columns, or `sums` if truncated
     rows: Optional[List[List[Any]]] = None   # of the table: name, then the numbers in top_put()'s order
     modules: Optional[Dict[str, Any]] = None  # columns: name, and MODULES
-    all_rows: int = 0                        # the number of rows; `rows` may have only those with most time
-
-    @property
-    def truncated(self) -> bool:
-        """Whether some rows of the table are missing."""
-        return len(self.rows or ()) < self.all_rows
+    truncated: bool = False                  # rows without much time are summed in rows named REST
 
 
 class _Damaged(Exception):
@@ -114,8 +110,8 @@ def _object(lines: Any) -> Dict[str, Any]:
     return found
 
 
-def _table(lines: Any) -> Tuple[Optional[List[List[Any]]], Optional[Dict[str, Any]], int]:
-    """Rows, modules, and the number of all rows."""
+def _table(lines: Any) -> Tuple[Optional[List[List[Any]]], Optional[Dict[str, Any]], bool]:
+    """Rows, modules, and whether rows were summed."""
     rows: List[List[Any]] = []
     head = _object(lines)
     modules, table = head.get("modules"), head.get("table")
@@ -130,11 +126,7 @@ def _table(lines: Any) -> Tuple[Optional[List[List[Any]]], Optional[Dict[str, An
         rows.append(row)
     if next(lines, b""):
         raise _Damaged("is damaged")
-    if table is None:
-        return None, modules, 0
-    if (len(rows) < table["rows"]) is not table["truncated"]:
-        raise _Damaged("is damaged")
-    return rows, modules, table["rows"]
+    return (rows, modules, table["truncated"]) if table is not None else (None, modules, False)
 
 
 def _is_table(found: Any) -> bool:
@@ -195,5 +187,5 @@ def _are_collectives(found: Any, steps: Any) -> bool:
     if not found["truncated"]:
         return _columns(found, COLLECTIVES) is not None and all(0 <= key < len(keys) for key in found["key"])
     sums, last = found.get("sums"), len(steps["step"]) if steps else 0
-    return type(sums) is list and all(type(row) is list and len(row) == 6 and all(map(_is_time, row)) and
+    return type(sums) is list and all(type(row) is list and len(row) == 7 and all(map(_is_time, row)) and
                                       0 <= row[0] < last and 0 <= row[1] < len(keys) for row in sums)

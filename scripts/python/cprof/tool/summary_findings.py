@@ -12,7 +12,7 @@ from cprof.tool.collectives import rank_of
 from cprof.tool.findings import EXPOSED_ON_CPU, MOST_SHARE, Finding
 from cprof.tool.rank_causes import listed
 from cprof.tool.ranks import SCHEMA, Comparison, compared
-from cprof.tool.summary_file import MODULES, PARTS, read
+from cprof.tool.summary_file import MODULES, PARTS, SUFFIX, read
 
 # PyTorch needs about 10 us to launch a kernel (moments.py): shorter ones leave the GPU waiting for the next launch.
 LAUNCH_NS = 10_000
@@ -71,6 +71,14 @@ class Told(NamedTuple):
     findings: List[Finding]             # largest first
     ranks: Optional[Comparison]         # None for one rank
     modules: Dict[str, List[int]]       # count, ns on the CPU, ns on devices: sums over the summaries
+
+
+def all_summaries(paths: List[str]) -> bool:
+    """Whether they are summaries, and not traces. Raises a Problem if they are both."""
+    summaries = [path for path in paths if path.endswith(SUFFIX)]
+    if summaries and summaries != paths:
+        raise Problem("is a summary, and others are traces: name the ones or the others", summaries[0])
+    return bool(summaries)
 
 
 def told(paths: List[str]) -> Told:

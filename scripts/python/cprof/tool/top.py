@@ -126,8 +126,6 @@ def _table(args: argparse.Namespace) -> int:
     alone = set(averages.tables).intersection(args.traces)
     if alone:
         note("by summaries alone: what libraries did inside operators is in the traces")
-    for line in averages.remarks():
-        note(line)
     for path in averages.tables if getattr(args, "tell", True) else ():
         if path not in alone:
             note("the summary made with the trace (--from-trace reads the trace)", path)

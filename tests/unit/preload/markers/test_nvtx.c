@@ -453,7 +453,8 @@ struct instruction {
     int32_t line;
 };
 
-static uint64_t schema_of(const struct nvtx_schema_entry *entries, size_t n, uint64_t id)
+static uint64_t schema_in(domain d, uint64_t type, const struct nvtx_schema_entry *entries,
+                          size_t n, uint64_t id)
 {
     intptr_t slots[4] = {0};
     const struct nvtx_segment segment = {0, 4, slots};
@@ -461,14 +462,19 @@ static uint64_t schema_of(const struct nvtx_schema_entry *entries, size_t n, uin
         3, sizeof extension, NVTX_MODULE_PAYLOAD, 0x104, 1, &segment, NULL, NULL};
     nvtx_extend(&extension);
     ck_assert(slots[NVTX_SLOT_REGISTER_SCHEMA] != 0 && slots[1] == 0 && slots[3] == 0);
-    const struct nvtx_schema schema = {.fields = NVTX_SCHEMA_ENTRIES | NVTX_SCHEMA_N_ENTRIES |
-                                                 (id ? NVTX_SCHEMA_ID : 0u),
-                                       .type = 1,
+    const struct nvtx_schema schema = {.fields = NVTX_SCHEMA_TYPE | NVTX_SCHEMA_ENTRIES |
+                                                 NVTX_SCHEMA_N_ENTRIES | (id ? NVTX_SCHEMA_ID : 0u),
+                                       .type = type,
                                        .entries = entries,
                                        .n_entries = n,
                                        .size = sizeof(struct instruction),
                                        .id = id};
-    return ((uint64_t(*)(const void *, const struct nvtx_schema *))slots[0])(NULL, &schema);
+    return ((uint64_t(*)(const void *, const struct nvtx_schema *))slots[0])(d, &schema);
+}
+
+static uint64_t schema_of(const struct nvtx_schema_entry *entries, size_t n, uint64_t id)
+{
+    return schema_in(NULL, NVTX_SCHEMA_STATIC, entries, n, id);
 }
 
 static uint64_t instruction_schema(uint64_t id)
@@ -570,6 +576,21 @@ START_TEST(odd_payloads_have_no_source_line)
     MARK_EX(&e);
     for (int i = 0; i < 4; i++)
         ck_assert_str_eq(source_in_record(expect(REC_INSTANT, "i")), "");
+    /* the same id in another domain, a union, and a later schema of the same id are other layouts */
+    static const struct nvtx_schema_entry lines[] = {{.type = 80, .name = "Source locations"}};
+    const uint64_t address = 4096, own = 1 << 24 | 9;
+    const struct nvtx_payload number = {own, sizeof address, &address};
+    e.payload.u64 = (uintptr_t)&number;
+    e.reserved = 1;
+    schema_in(DOMAIN("a"), NVTX_SCHEMA_STATIC, lines, 1, own);
+    schema_in(NULL, 3, lines, 1, own);
+    MARK_EX(&e);
+    ck_assert_str_eq(source_in_record(expect(REC_INSTANT, "i")), "");
+    const void *text = REGISTER(NULL, "\n- b.py:2\n");
+    const struct nvtx_payload handle = {own, sizeof text, &text};
+    e.payload.u64 = (uintptr_t)&handle;
+    DOMAIN_MARK(DOMAIN("a"), &e);
+    ck_assert_str_eq(source_in_record(expect(REC_INSTANT, "i")), "b.py(2)");
     nvtx_extend(NULL);
     const struct nvtx_extension counters = {.size = sizeof counters, .module = 4};
     nvtx_extend(&counters);

@@ -5,6 +5,7 @@
 #include "writer/sums/summary.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +195,7 @@ START_TEST(sums_replace_collectives_beyond_the_limit)
     free(r);
     save();
     check_has("{\"collectives\": {\"keys\": [[\"gloo:all_reduce\", \"\", 0]], \"sums\": "
-              "[[0, 0, 2000, 20000, 16000, 999510], [1, 0, 500, 5000, 4000, 249510]], "
+              "[[0, 0, 2000, 20000, 16000, 20000, 999510], [1, 0, 500, 5000, 4000, 5000, 249510]], "
               "\"truncated\": true}}");
     ck_assert_uint_le(strlen(text), 200000);
 }
@@ -264,7 +265,7 @@ START_TEST(steps_share_rows_until_their_collectives_fit)
     }
     save();
     check_has("{\"joined\": 4, \"truncated\": true, \"step\": [0,4,8,");
-    check_has("\"sums\": [[0, 0, 4, 20, 0, 3005], [0, 1, 4, 20, 0, 3015], ");
+    check_has("\"sums\": [[0, 0, 4, 20, 0, 20, 3005], [0, 1, 4, 20, 0, 20, 3015], ");
     ck_assert_uint_le(strlen(text), 200000);
 }
 END_TEST
@@ -283,6 +284,20 @@ START_TEST(a_long_table_has_the_names_with_most_time)
     check_has("k1495\", 0, 0, 0, 1, 510, 510,");
     check_has("k1000\", 0, 0, 0, 1, 510, 510,");
     check_has("k0\", 0, 0, 0, 1, 510, 510,");
+    const char *rest = strstr(text, "[\"(other names)\", 0, 0, 0, ");
+    int64_t count, cpu, self, all = 1, sum = 1500 * 10 + 300 * 500;
+    ck_assert_ptr_nonnull(rest);
+    ck_assert_int_eq(sscanf(rest, "[\"(other names)\", 0, 0, 0, %" SCNd64 ", %" SCNd64 ", %" SCNd64,
+                            &count, &cpu, &self),
+                     3);
+    for (const char *at = text; (at = strstr(at, "[\"kkk")); at++) {
+        int64_t own;
+        ck_assert_int_eq(sscanf(strchr(at, ','), ", 0, 0, 0, 1, %" SCNd64, &own), 1);
+        all++;
+        sum -= own;
+    }
+    ck_assert_int_eq(count + all, 1501);
+    ck_assert_int_eq(cpu, sum);
     check_has("\n{\"end\": true}\n");
     ck_assert_uint_le(strlen(text), 200000);
     ck_assert_uint_ge(strlen(text), 100000);
@@ -299,8 +314,10 @@ START_TEST(names_that_json_makes_longer_stay_below_the_limit)
         span(CAT_CPU_OP, name, 1000 * i, 1000 * i + 10);
     }
     save();
-    check_has("{\"table\": {\"rows\": 1501, \"truncated\": true}, \"modules\": "
-              "null}\n{\"end\": true}\n");
+    check_has("{\"table\": {\"rows\": 1501, \"truncated\": true}, \"modules\": null}\n[\"");
+    check_has("\n{\"end\": true}\n");
+    ck_assert_uint_le(strlen(text), 200000);
+    ck_assert_uint_ge(strlen(text), 50000);
 }
 END_TEST
 
