@@ -141,7 +141,7 @@ class Times:
         one.base = one.base_late = base_of(found.about)
         starts = [one.base + start for start in steps["start"]]
         one.steps = {n: (start, start + total) for n, start, total, count in zip(steps["step"], starts, steps["total"], steps["count"])
-                     if n is not None and count == steps["joined"]}  # at its ends, a window has rows that are no whole ones
+                     if n is not None and count == steps["joined"]}  # the first and the last row of a window may have fewer
         one.joined, one.summed, one.from_summary = steps["joined"], collectives["truncated"], True
         one.collectives = Collectives.of_sums(collectives, starts) if one.summed else Collectives.of_summary(collectives, one.base)
         for device in steps["devices"][:1] if steps["devices"] else ():  # a rank has one
