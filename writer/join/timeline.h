@@ -11,7 +11,7 @@
 
 #include "writer/record/record.h"
 
-/* Spans remembered per thread, powers of two, 64 bytes each: what a thread does while CUPTI may
+/* Spans remembered per thread, powers of two, 72 bytes each: what a thread does while CUPTI may
  * keep a buffer. More only while the oldest is a call that waits for its record. */
 #define TIMELINE_NOTES      (1u << 17)
 #define TIMELINE_MOST_NOTES (1u << 21)

@@ -33,7 +33,8 @@ enum record_kind {
     /* as REC_MEMORY: an allocation of `bytes` that failed; if it was the driver's, the name is the
      * call's */
     REC_OUT_OF_MEMORY,
-    /* node: a CUDA graph got a node; name and `parent` (id) are those of the span that made it */
+    /* node: a CUDA graph got a node; name and `parent` (id) are those of the span that made it.
+     * Data: DATA_NODE, or where nothing is counted the span's DATA_ARGS */
     REC_NODE,
     /* name, start, end, async: a range that does not nest with its thread's row; both ends in one
      * record, as REC_SPAN */

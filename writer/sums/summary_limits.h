@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How large the parts of a summary may become. A file has at most FILE_MOST bytes. The sizes of
- * rows are assumed, so that this library and scripts/python/cprof/tool/summarize.py, which has the
- * same numbers, leave out the same. */
+/* How large the parts of a summary may become, so that a file has at most 200 KB. The sizes of rows
+ * are assumed, so that this library and scripts/python/cprof/tool/summarize.py, which has the same
+ * numbers, leave out the same. */
 #pragma once
 
-#define FILE_MOST        200000u
-#define FILE_TABLE_MOST  195000u /* when the table is written, which assumes its rows' sizes */
-#define FILE_ABOUT_BYTES 16000u  /* of it, the first line, which says what recorded the trace */
+#define FILE_TABLE_MOST  195000u /* with all parts */
+#define FILE_ABOUT_BYTES 16000u  /* the first line, which says what recorded the trace */
 
 /* Steps and collectives. Steps share rows until all fit. */
 #define FILE_COLUMNS_MOST 130000u

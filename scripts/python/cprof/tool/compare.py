@@ -285,7 +285,7 @@ class Comparison:
         self.sides = [Side(given, side, by_summaries) for given, side in zip((before, after), paths)]
         self.whole = not all(side.has_steps for side in self.sides)
         lengths = [[side.whole] if self.whole else side.steps for side in self.sides]
-        self.step, self.counts = change_of(*lengths), [len(one) for one in lengths]
+        self.step = change_of(*lengths)
         rows = [self._row(key) for key in dict.fromkeys(key for side in self.sides for key in side.cells)]
         # times before memory: nanoseconds and bytes are not compared with each other
         self.rows = sorted((row for row in rows if row.change.counts), key=lambda row: (row.kind == "memory", -abs(row.change.difference), row.name, row.kind))
@@ -373,7 +373,7 @@ def _json(found: Comparison) -> str:
     rows = [{"name": row.name, "kind": row.kind, **numbers(row.change, 1 if row.kind == "memory" else 1000), "state": row.state or "both",
              "count_before": row.calls[0], "count_after": row.calls[1]} for row in found.rows]
     step = {**numbers(found.step, 1000), "percent": found.slower_by() if found.step.before else None,
-            "steps_before": 0 if found.whole else found.counts[0], "steps_after": 0 if found.whole else found.counts[1]}
+            "steps_before": 0 if found.whole else found.sides[0].count, "steps_after": 0 if found.whole else found.sides[1].count}
     return json.dumps({"step": step, "within_noise": found.within_noise, "rows": rows}, indent=1) + "\n"
 
 

@@ -195,8 +195,8 @@ class _Columns:
         return dict(found, **dict(zip(COLLECTIVES, [columns[0], deltas, *columns[1:]])), truncated=False)
 
     def _sums(self) -> List[List[int]]:
-        """Sums by row and key: number of the row, key, count, duration, bytes, the time in which any ran, and the end of the last one, both since the
-        row's begin."""
+        """Sums by row and key: number of the row, key, count, duration, bytes, the time in which any ran, and the end of the last one since the row's
+        begin."""
         sums: Dict[Tuple[int, int], List[int]] = {}
         at = 0
         for start, duration, key, size, _ in self._collectives:
